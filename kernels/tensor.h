@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tensor: what a block of elements means: dtype, shape, layout.
+ *
+ * Plain data. Dimensions are logical and in PyTorch's order: (N, C, H, W) for
+ * images, (O, I, kh, kw) for convolution weights. How the elements lie in
+ * memory is the layout:
+ *   ROW   last dimension fastest. Everything but images.
+ *   NHWC  rank 4 activations: channels fastest. Every 4-D activation and its
+ *         gradient has it; weights never have.
+ * No strides: a tensor is dense. Rank 0 is one element.
+ */
+#ifndef KERNELS_TENSOR_H
+#define KERNELS_TENSOR_H
+
+#include "proto/dtype.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TENSOR_MAX_RANK 6
+
+enum tensor_layout { TENSOR_ROW, TENSOR_NHWC };
+
+struct tensor_desc {
+    enum dtype dtype; /* DTYPE_NONE: an absent optional input */
+    enum tensor_layout layout;
+    int rank;
+    int64_t dim[TENSOR_MAX_RANK];
+};
+
+/* A row-major descriptor; rank <= TENSOR_MAX_RANK. */
+struct tensor_desc tensor_make(enum dtype dtype, int rank, const int64_t *dim);
+/* (N, C, H, W), channels last. */
+struct tensor_desc tensor_make_nhwc(enum dtype dtype, int64_t n, int64_t c,
+                                    int64_t h, int64_t w);
+/* The same with another dtype. */
+struct tensor_desc tensor_with_dtype(const struct tensor_desc *t,
+                                     enum dtype dtype);
+
+int64_t tensor_n_elems(const struct tensor_desc *t); /* 1 for rank 0 */
+size_t tensor_n_bytes(const struct tensor_desc *t);
+bool tensor_same_shape(const struct tensor_desc *a,
+                       const struct tensor_desc *b); /* not dtype */
+
+/* Position in memory -> logical index[0 .. rank-1]. */
+void tensor_unravel(const struct tensor_desc *t, int64_t at, int64_t *index);
+/* Logical index -> position in memory. */
+int64_t tensor_ravel(const struct tensor_desc *t, const int64_t *index);
+
+/* "f16[128,32,28,28]nhwc"; cut at size. Returns text. */
+const char *tensor_format(const struct tensor_desc *t, char *text,
+                          size_t size);
+
+#endif
