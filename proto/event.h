@@ -3,8 +3,8 @@
  * event: everything that a run can say.
  *
  * The engine fills these, the worker appends each as one JSON line to the
- * attempt's events.jsonl (see codec.h) and then sends it to the daemon, which
- * stores it exactly once by (attempt, seq). Plain data: no pointer in it is
+ * attempt's events.jsonl (see codec.h), the daemon reads that file and stores
+ * each exactly once by (attempt, seq): one path, alive or after a crash. Plain data: no pointer in it is
  * owned; strings and arrays are borrowed for the length of the call.
  * Non-finite numbers are legal in every double below.
  */
