@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dataset: one split of the data, checked and in memory.
+ *
+ * Opens the files of a spec_source with the process's own rights, checks
+ * format, sizes, counts and labels before the first step, and fills batches:
+ * input as f32 in the engine's layout (images channels last), normalised;
+ * targets as i32 class ids or f32. Read-only after opening, so any thread may
+ * fill batches at the same time. Element types stay as in the file until a
+ * batch is filled.
+ */
+#ifndef ENGINE_DATA_DATASET_H
+#define ENGINE_DATA_DATASET_H
+
+#include "engine/graph/build.h"
+#include "proto/spec.h"
+
+struct dataset;
+
+struct dataset_options {
+    /* Class targets: ids are integers in 0 .. n_classes - 1, or ignore_index.
+     * n_classes 0: not known yet, any id >= 0; see dataset_check_classes. */
+    bool target_is_class;
+    bool has_ignore_index;
+    int64_t ignore_index;
+    const double *mean, *std; /* borrowed during the call */
+    int n_normalize;
+};
+
+/* ERR_DATA or ERR_IO with a sentence that names file and place. */
+int dataset_open(const struct spec_source *source,
+                 const struct dataset_options *options, struct dataset **out,
+                 struct err *err);
+void dataset_destroy(struct dataset **dataset);
+
+int64_t dataset_n_samples(const struct dataset *d);
+/* Shapes for build_graph(). IDX images (N,H,W) are one channel: 1,H,W. */
+void dataset_describe(const struct dataset *d, struct build_data *out);
+/* Labels against the model's number of classes: ERR_DATA "train-labels...:
+ * row 3 value 3, allowed 0..2", with a hint when they look one-based. */
+int dataset_check_classes(const struct dataset *d, int64_t n_classes,
+                          struct err *err);
+
+/* Writes n samples (ids[0 .. n-1]) to input (f32) and target (i32 or f32) and
+ * returns the number of elements that count for the loss: samples whose label
+ * is not ignored, or target elements. */
+int64_t dataset_fill(const struct dataset *d, const int64_t *ids, int64_t n,
+                     float *input, void *target);
+/* Counts what dataset_fill would return, without filling. */
+int64_t dataset_count(const struct dataset *d, const int64_t *ids, int64_t n);
+
+#endif

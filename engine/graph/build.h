@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * build: a spec and the shape of its data become a float32 forward graph.
+ *
+ * Pure. Infers every shape, names parameters as PyTorch's state_dict would
+ * ("0.weight", "head.bias", "5.0.weight" inside a residual), decides their
+ * initialisation (PyTorch's defaults), and appends loss, scaled loss (training)
+ * or loss and metrics (evaluation). No autocast, no gradients: passes do that.
+ */
+#ifndef ENGINE_GRAPH_BUILD_H
+#define ENGINE_GRAPH_BUILD_H
+
+#include "engine/graph/graph.h"
+#include "proto/spec.h"
+
+enum build_mode { BUILD_TRAIN, BUILD_EVAL };
+
+/* What the data says about itself. */
+struct build_data {
+    int rank;             /* of one sample: 1 features, 3 = C, H, W */
+    int64_t dim[TENSOR_MAX_RANK - 1];
+    bool target_is_class; /* one class id a sample */
+    int64_t target_elems; /* f32 targets: elements of one sample */
+    int target_rank;
+    int64_t target_dim[TENSOR_MAX_RANK - 1];
+};
+
+/* A graph for batches of exactly batch_size samples, frozen. ERR_SPEC with
+ * "model: 3 (linear): ..." when a layer does not fit what it is given. */
+int build_graph(const struct spec *spec, const struct build_data *data,
+                enum build_mode mode, int64_t batch_size, struct graph **out,
+                struct err *err);
+
+#endif
