@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store: what the daemon remembers, in SQLite.
+ *
+ * Owns a thread with the one writing connection (WAL, synchronous FULL; group
+ * commit every 250 ms, at once for what is marked urgent) and a thread with a
+ * read-only connection for queries. All functions are called on the loop's
+ * thread; arguments are copied, callbacks come on the loop's thread after the
+ * commit. Path ":memory:" keeps everything in memory, for tests. Never stores
+ * a half: one call is one transaction's part. NaN is a NULL value and a flag.
+ */
+#ifndef DAEMON_STORE_H
+#define DAEMON_STORE_H
+
+#include "proto/event.h"
+#include "proto/message.h"
+#include "proto/view.h"
+
+#include <uv.h>
+
+struct store;
+
+struct store_options {
+    const char *path;
+    int64_t commit_interval_ms; /* 250 */
+    bool allow_network_fs;      /* else NFS, SMB, Lustre are refused */
+    int64_t fs_magic_override;  /* tests: pretend statfs said this; 0 = ask */
+};
+
+/* Opens, migrates (user_version; a newer schema is ERR_CONFIG; a corrupt file
+ * is ERR_IO and left alone), starts the threads. */
+int store_open(const struct store_options *options, uv_loop_t *loop,
+               struct store **out, struct err *err);
+/* Commits what is queued, ends the threads; no callback comes after. */
+void store_close(struct store **store);
+/* Text of a warning found at opening ("" if none): odd file system. */
+const char *store_warning(const struct store *store);
+
+/* ---- what a job is in the table -------------------------------------------*/
+
+/* A row of table job. `view` is what clients see; the rest is ours. */
+struct store_job {
+    struct view_job view;
+    const char *spec;
+    const char *idempotency_key; /* "" = none */
+    const char *origin;
+    const char *intent; /* "", pause, cancel, rollback: under way */
+    int64_t resume_checkpoint;   /* rollback target for the next attempt; 0 =
+                                    newest good one */
+    int64_t lost_attempts; /* workers that died in a row without progress */
+    /* Of the latest attempt. */
+    int64_t pid, start_ticks;
+    const char *boot_id;
+    int64_t events_offset, events_seq; /* stored so far */
+};
+
+/* ---- start: synchronous, before the loop runs -----------------------------*/
+
+/* Calls fn for each job that is not final, by id. */
+typedef void store_job_fn(void *ctx, const struct store_job *job);
+int store_load_jobs(struct store *store, store_job_fn *fn, void *ctx,
+                    struct err *err);
+
+/* ---- writes ---------------------------------------------------------------*/
+
+/* rc 0 or negative; id: of the new row where there is one. */
+typedef void store_done_fn(void *ctx, int rc, int64_t id,
+                           const struct err *err);
+
+/* A new job in state queued; urgent. done's id is the job's. With an
+ * idempotency key that this uid used before, the old job's id comes back
+ * (rc ERR_EXISTS) and nothing is stored. */
+void store_insert_job(struct store *store, const struct store_job *job,
+                      store_done_fn *done, void *ctx);
+/* Rewrites the row (all but spec, key, origin, submit time) and appends one
+ * row to table event saying so; urgent. `kind` and `text` are the event's. */
+void store_update_job(struct store *store, const struct store_job *job,
+                      int64_t actor_uid, const char *kind, const char *text,
+                      store_done_fn *done, void *ctx);
+
+struct store_attempt {
+    int64_t job, attempt, pid, start_ticks;
+    const char *boot_id, *device;
+};
+void store_begin_attempt(struct store *store, const struct store_attempt *a,
+                         store_done_fn *done, void *ctx);
+void store_end_attempt(struct store *store, int64_t job, int64_t attempt,
+                       const char *state, const char *obituary,
+                       store_done_fn *done, void *ctx);
+
+/* Stores a run of whole lines of events.jsonl (each ends in '\n') that begins
+ * at `offset` of the file. Lines at or below the stored seq are passed over,
+ * so a repeat stores nothing twice. EVENT_STARTED marks the rows of earlier
+ * attempts beyond its iteration as not live, and EVENT_CHECKPOINT makes a row
+ * of table checkpoint. A line that does not parse is recorded as a warning
+ * event. done's id is the new offset. urgent: commit now. */
+void store_ingest(struct store *store, int64_t job, int64_t attempt,
+                  int64_t offset, const char *lines, size_t len, bool urgent,
+                  store_done_fn *done, void *ctx);
+
+/* A committed directory that no event told of. */
+void store_adopt_checkpoint(struct store *store,
+                            const struct view_checkpoint *c,
+                            store_done_fn *done, void *ctx);
+/* state: good, bad, pruned. */
+void store_mark_checkpoint(struct store *store, int64_t checkpoint,
+                           const char *state, store_done_fn *done, void *ctx);
+/* One rollback, by whom and why; the policy difference comes later. */
+void store_add_rollback(struct store *store, int64_t job, int64_t actor_uid,
+                        int64_t checkpoint, int64_t from_iteration,
+                        const char *cause, store_done_fn *done, void *ctx);
+
+/* ---- reads ----------------------------------------------------------------*/
+
+/* items: n structs of the view that `what` replies with, borrowed during the
+ * call; more: cut at the page limit (1000 rows unless thinned). */
+typedef void store_rows_fn(void *ctx, int rc, const void *items, int n,
+                           bool more, const struct err *err);
+
+/* what: MESSAGE_ID_metrics, scale, skips, incidents, evaluations, checkpoints
+ * or attempts. query->job is ignored; thinning keeps each group's extremes and
+ * every skip's count. Sees everything that was queued before it. */
+void store_query(struct store *store, enum message_id what, int64_t job,
+                 const struct view_query *query, store_rows_fn *done,
+                 void *ctx);
+/* Jobs by id, all or not final only, of one uid or of all (-1). */
+void store_list_jobs(struct store *store, int64_t uid,
+                     const struct view_list *list, store_rows_fn *done,
+                     void *ctx);
+/* One job, final or not: items is one struct store_job; n 0 = no such. */
+void store_find_job(struct store *store, int64_t id, store_rows_fn *done,
+                    void *ctx);
+/* Latest job of uid, by name when name is not NULL; items: store_job. */
+void store_find_latest(struct store *store, int64_t uid, const char *name,
+                       store_rows_fn *done, void *ctx);
+
+/* A round trip through the writer's thread: for the watchdog. */
+void store_ping(struct store *store, store_done_fn *done, void *ctx);
+
+#endif
