@@ -12,6 +12,7 @@
 #ifndef DAEMON_STORE_H
 #define DAEMON_STORE_H
 
+#include "proto/err.h"
 #include "proto/event.h"
 #include "proto/message.h"
 #include "proto/view.h"
