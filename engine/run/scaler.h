@@ -26,7 +26,7 @@ struct scaler {
     float scale;
     double growth_factor, backoff_factor;
     int64_t growth_interval;
-    int64_t growth_tracker;     /* PyTorch's _growth_tracker */
+    int64_t growth_tracker;      /* PyTorch's _growth_tracker */
     double min_scale, max_scale; /* 0 = none */
     struct {
         enum scaler_stage stage;

@@ -22,21 +22,21 @@ struct state_tensor {
 };
 
 struct state_counters {
-    int64_t iteration;     /* done so far; = updates + skips */
-    int64_t updates;       /* the optimizer's and the schedule's time */
+    int64_t iteration; /* done so far; = updates + skips */
+    int64_t updates;   /* the optimizer's and the schedule's time */
     int64_t skips;
     int64_t data_position; /* windows of data consumed */
 };
 
 struct state {
     int n_params, n_buffers;
-    struct state_tensor *param;  /* owned */
-    struct state_tensor *buffer; /* owned */
+    struct state_tensor *param;        /* owned */
+    struct state_tensor *buffer;       /* owned */
     int64_t param_elems, buffer_elems; /* with gaps */
     float *weights, *grads;            /* owned, param_elems each */
     float *moment1, *moment2;          /* owned or NULL: momentum / m, v */
-    float *buffers;         /* owned: committed running statistics */
-    float *buffers_pending; /* owned: of the window under way */
+    float *buffers;                    /* owned: committed running statistics */
+    float *buffers_pending;            /* owned: of the window under way */
     int64_t batches_tracked; /* num_batches_tracked of every batch norm */
     struct state_counters count;
     struct scaler scaler;

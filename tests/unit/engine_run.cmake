@@ -1,1 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
+traind_add_test(scaler_test SOURCES scaler_test.c LINKS traind_engine)
+traind_add_test(lrate_test SOURCES lrate_test.c LINKS traind_engine m)
