@@ -45,10 +45,10 @@ struct store_job {
     const char *spec;
     const char *idempotency_key; /* "" = none */
     const char *origin;
-    const char *intent; /* "", pause, cancel, rollback: under way */
-    int64_t resume_checkpoint;   /* rollback target for the next attempt; 0 =
+    const char *intent;        /* "", pause, cancel, rollback: under way */
+    int64_t resume_checkpoint; /* rollback target for the next attempt; 0 =
                                     newest good one */
-    int64_t lost_attempts; /* workers that died in a row without progress */
+    int64_t lost_attempts;     /* workers that died in a row without progress */
     /* Of the latest attempt. */
     int64_t pid, start_ticks;
     const char *boot_id;

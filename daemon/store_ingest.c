@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events of a worker become rows: each exactly once, by sequence number. */
+#include "daemon/store_private.h"
+#include "daemon/store_write.h"
+
+#include "proto/codec.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct ingest_args {
+    int64_t job, attempt, offset;
+    const char *lines;
+    size_t len;
+};
+
+/* What the attempt's row holds and how it changes. */
+struct progress {
+    int64_t offset, seq;
+};
+
+typedef bool event_fn(struct store_op *op, struct store_conn *conn,
+                      const struct ingest_args *a, const struct event *e);
+
+/* ---- lineage --------------------------------------------------------------
+ * The live line is the latest attempt, then the line of the checkpoint it was
+ * resumed from up to that checkpoint, and so on to the start. */
+
+#define N_TABLES 5
+#define EACH_TABLE(set_and_where)                                              \
+    {                                                                          \
+        "UPDATE metric " set_and_where, "UPDATE scale_event " set_and_where,   \
+            "UPDATE incident " set_and_where,                                  \
+            "UPDATE evaluation " set_and_where,                                \
+            "UPDATE checkpoint " set_and_where                                 \
+    }
+
+static bool
+update_tables(struct store_op *op, struct store_conn *conn,
+              const char *const sql[N_TABLES], const int64_t v[4])
+{
+    for (int i = 0; i < N_TABLES; i++) {
+        sqlite3_stmt *stmt = store_sql_prepare(op, conn, sql[i]);
+
+        if (stmt == NULL)
+            return false;
+        store_sql_bind(stmt, "iiii", v[0], v[1], v[2], v[3]);
+        if (!store_sql_run(op, stmt))
+            return false;
+    }
+    return true;
+}
+
+/* Rows of attempts before `attempt` beyond `iteration` leave the live line. */
+static bool
+abandon_after(struct store_op *op, struct store_conn *conn, int64_t job,
+              int64_t attempt, int64_t iteration)
+{
+    static const char *const sql[N_TABLES] =
+        EACH_TABLE("SET live = ?4 WHERE job = ?1 AND iteration > ?3"
+                   " AND attempt < ?2 AND live = 1");
+
+    return update_tables(op, conn, sql,
+                         (const int64_t[4]){job, attempt, iteration, 0});
+}
+
+/* Rows of one attempt up to `iteration` join it. */
+static bool
+revive_upto(struct store_op *op, struct store_conn *conn, int64_t job,
+            int64_t attempt, int64_t iteration)
+{
+    static const char *const sql[N_TABLES] =
+        EACH_TABLE("SET live = ?4 WHERE job = ?1 AND iteration <= ?3"
+                   " AND attempt = ?2 AND live = 0");
+
+    return update_tables(op, conn, sql,
+                         (const int64_t[4]){job, attempt, iteration, 1});
+}
+
+/* The attempt that wrote a checkpoint and whether it is on the live line;
+ * 0 when there is no such row. */
+static int64_t
+writer_of(struct store_op *op, struct store_conn *conn, int64_t job,
+          const char *name, bool *live)
+{
+    sqlite3_stmt *stmt = store_sql_prepare(
+        op, conn,
+        "SELECT attempt, live FROM checkpoint WHERE job = ? AND name = ?");
+    int64_t attempt = 0;
+
+    if (stmt == NULL)
+        return 0;
+    store_sql_bind(stmt, "is", job, name);
+    if (store_sql_row(op, stmt)) {
+        attempt = sqlite3_column_int64(stmt, 0);
+        *live = sqlite3_column_int(stmt, 1) != 0;
+        sqlite3_reset(stmt);
+    }
+    return attempt;
+}
+
+/* Where an attempt began; false: no such attempt or a failure. */
+static bool
+start_of(struct store_op *op, struct store_conn *conn, int64_t job,
+         int64_t attempt, int64_t *iteration, const char **resumed_from)
+{
+    sqlite3_stmt *stmt =
+        store_sql_prepare(op, conn,
+                          "SELECT start_iteration, resumed_from FROM attempt"
+                          " WHERE job = ? AND attempt = ?");
+
+    if (stmt == NULL)
+        return false;
+    store_sql_bind(stmt, "ii", job, attempt);
+    if (!store_sql_row(op, stmt))
+        return false;
+    *iteration = sqlite3_column_int64(stmt, 0);
+    *resumed_from = store_sql_text(op, stmt, 1);
+    sqlite3_reset(stmt);
+    return true;
+}
+
+/* The attempt went back to a checkpoint of an abandoned line: that line, up to
+ * there, becomes the live one. */
+static bool
+switch_line(struct store_op *op, struct store_conn *conn,
+            const struct ingest_args *a, int64_t attempt, int64_t upto)
+{
+    const char *from = "";
+    int64_t began = 0;
+    bool live;
+
+    if (!abandon_after(op, conn, a->job, a->attempt, 0))
+        return false;
+    while (attempt > 0) {
+        if (!revive_upto(op, conn, a->job, attempt, upto))
+            return false;
+        if (!start_of(op, conn, a->job, attempt, &began, &from))
+            break;
+        upto = began;
+        attempt = *from == '\0' ? 0 : writer_of(op, conn, a->job, from, &live);
+    }
+    return op->rc == 0;
+}
+
+static bool
+set_live_line(struct store_op *op, struct store_conn *conn,
+              const struct ingest_args *a, const struct event *e)
+{
+    const char *from = e->u.started.checkpoint;
+    bool live = true;
+    int64_t writer =
+        *from == '\0' ? 0 : writer_of(op, conn, a->job, from, &live);
+
+    if (op->rc != 0)
+        return false;
+    if (writer > 0 && !live && !switch_line(op, conn, a, writer, e->iteration))
+        return false;
+    return abandon_after(op, conn, a->job, a->attempt, e->iteration);
+}
+
+static bool
+ingest_started(struct store_op *op, struct store_conn *conn,
+               const struct ingest_args *a, const struct event *e)
+{
+    sqlite3_stmt *stmt = store_sql_prepare(
+        op, conn,
+        "UPDATE attempt SET resumed_from = ?, start_iteration = ?,"
+        " end_iteration = ?, policy = ?, policy_changed ="
+        " coalesce((SELECT p.policy <> '' AND p.policy <> ?"
+        "  FROM attempt AS p WHERE p.job = attempt.job"
+        "  AND p.attempt < attempt.attempt AND p.policy <> ''"
+        "  ORDER BY p.attempt DESC LIMIT 1), 0)"
+        " WHERE job = ? AND attempt = ?");
+
+    if (stmt == NULL)
+        return false;
+    store_sql_bind(stmt, "siissii", e->u.started.checkpoint, e->iteration,
+                   e->iteration, e->u.started.policy, e->u.started.policy,
+                   a->job, a->attempt);
+    if (!store_sql_run(op, stmt))
+        return false;
+    return set_live_line(op, conn, a, e);
+}
+
+/* ---- rows ----------------------------------------------------------------- */
+
+static bool
+ingest_step(struct store_op *op, struct store_conn *conn,
+            const struct ingest_args *a, const struct event *e)
+{
+    sqlite3_stmt *stmt = store_sql_prepare(
+        op, conn,
+        "INSERT INTO metric (job, attempt, iteration, updates, skips, live,"
+        " skipped, loss, loss_flag, grad_norm, grad_norm_flag, lr, scale,"
+        " samples, step_us, t_us) VALUES (?,?,?,?,?,1,?,?,?,?,?,?,?,?,?,?)");
+
+    if (stmt == NULL)
+        return false;
+    store_sql_bind(stmt, "iiiiiiggffiii", a->job, a->attempt, e->iteration,
+                   e->updates, e->skips, (int64_t)e->u.step.skipped,
+                   e->u.step.loss, e->u.step.grad_norm, e->u.step.lr,
+                   e->u.step.scale, e->u.step.samples, e->u.step.step_us,
+                   e->t_us);
+    return store_sql_run(op, stmt);
+}
+
+static bool
+ingest_scale(struct store_op *op, struct store_conn *conn,
+             const struct ingest_args *a, const struct event *e)
+{
+    sqlite3_stmt *stmt = store_sql_prepare(
+        op, conn,
+        "INSERT INTO scale_event (job, attempt, seq, iteration, updates,"
+        " skips, live, cause, before, after, growth_tracker, samples, t_us)"
+        " VALUES (?,?,?,?,?,?,1,?,?,?,?,?,?)");
+
+    if (stmt == NULL)
+        return false;
+    store_sql_bind(
+        stmt, "iiiiiisffisi", a->job, a->attempt, e->seq, e->iteration,
+        e->updates, e->skips, event_scale_cause_name(e->u.scale.cause),
+        e->u.scale.before, e->u.scale.after, e->u.scale.growth_tracker,
+        store_sql_list_text(op, e->u.scale.samples, e->u.scale.n_samples),
+        e->t_us);
+    return store_sql_run(op, stmt);
+}
+
+static bool
+ingest_incident(struct store_op *op, struct store_conn *conn,
+                const struct ingest_args *a, const struct event *e)
+{
+    bool located = e->u.incident.located;
+    sqlite3_stmt *stmt = store_sql_prepare(
+        op, conn,
+        "INSERT INTO incident (job, attempt, seq, iteration, updates, skips,"
+        " live, replayed, located, pass, layer, op, tensor, dtype, at, what,"
+        " scale, micro_batch, sample, verdict, t_us)"
+        " VALUES (?,?,?,?,?,?,1,?,?,?,?,?,?,?,?,?,?,?,?,'',?)");
+
+    if (stmt == NULL)
+        return false;
+    store_sql_bind(
+        stmt, "iiiiiiiisssssssfiii", a->job, a->attempt, e->seq, e->iteration,
+        e->updates, e->skips, (int64_t)e->u.incident.replayed, (int64_t)located,
+        located ? event_pass_name(e->u.incident.pass) : "", e->u.incident.layer,
+        e->u.incident.op, e->u.incident.tensor,
+        located ? dtype_name(e->u.incident.dtype) : "",
+        store_sql_list_text(op, e->u.incident.index, e->u.incident.rank),
+        located ? event_nonfinite_name(e->u.incident.what) : "",
+        e->u.incident.scale, e->u.incident.micro_batch, e->u.incident.sample,
+        e->t_us);
+    return store_sql_run(op, stmt);
+}
+
+static bool
+ingest_evaluation(struct store_op *op, struct store_conn *conn,
+                  const struct ingest_args *a, const struct event *e)
+{
+    sqlite3_stmt *stmt = store_sql_prepare(
+        op, conn,
+        "INSERT INTO evaluation (job, attempt, seq, iteration, updates,"
+        " skips, live, loss, loss_flag, accuracy, n, incomplete, best, t_us)"
+        " VALUES (?,?,?,?,?,?,1,?,?,?,?,?,?,?)");
+
+    if (stmt == NULL)
+        return false;
+    store_sql_bind(stmt, "iiiiiigfiiii", a->job, a->attempt, e->seq,
+                   e->iteration, e->updates, e->skips, e->u.evaluation.loss,
+                   e->u.evaluation.accuracy, e->u.evaluation.n,
+                   (int64_t)e->u.evaluation.incomplete,
+                   (int64_t)e->u.evaluation.best, e->t_us);
+    return store_sql_run(op, stmt);
+}
+
+static bool
+ingest_checkpoint(struct store_op *op, struct store_conn *conn,
+                  const struct ingest_args *a, const struct event *e)
+{
+    struct view_checkpoint c;
+
+    view_init(VIEW_ID_checkpoint, &c);
+    c.job = a->job;
+    c.name = e->u.checkpoint.name;
+    c.attempt = a->attempt;
+    c.iteration = e->iteration;
+    c.updates = e->updates;
+    c.skips = e->skips;
+    c.live = true;
+    c.cause = event_checkpoint_cause_name(e->u.checkpoint.cause);
+    c.best = e->u.checkpoint.best;
+    c.metric = e->u.checkpoint.has_metric ? e->u.checkpoint.metric : NAN;
+    c.bytes = e->u.checkpoint.bytes;
+    c.digest = e->u.checkpoint.digest;
+    c.t_us = e->t_us;
+    return store_write_checkpoint(op, conn, &c);
+}
+
+static bool
+set_checkpoint_state(struct store_op *op, struct store_conn *conn,
+                     const struct ingest_args *a, const char *name,
+                     const char *state)
+{
+    sqlite3_stmt *stmt = store_sql_prepare(
+        op, conn, "UPDATE checkpoint SET state = ? WHERE job = ? AND name = ?");
+
+    if (stmt == NULL)
+        return false;
+    store_sql_bind(stmt, "sis", state, a->job, name);
+    return store_sql_run(op, stmt);
+}
+
+static bool
+ingest_checkpoint_failed(struct store_op *op, struct store_conn *conn,
+                         const struct ingest_args *a, const struct event *e)
+{
+    char text[EVENT_NAME_MAX + EVENT_TEXT_MAX];
+    const char *name = e->u.checkpoint_failed.name;
+
+    if (*name != '\0' && !set_checkpoint_state(op, conn, a, name, "bad"))
+        return false;
+    snprintf(text, sizeof(text), "%s%s%s", name, *name != '\0' ? ": " : "",
+             e->u.checkpoint_failed.text);
+    return store_write_event(op, conn, a->job, a->attempt, -1,
+                             "checkpoint_failed", text);
+}
+
+static bool
+ingest_checkpoint_pruned(struct store_op *op, struct store_conn *conn,
+                         const struct ingest_args *a, const struct event *e)
+{
+    return set_checkpoint_state(op, conn, a, e->u.checkpoint_pruned.name,
+                                "pruned");
+}
+
+static bool
+ingest_warning(struct store_op *op, struct store_conn *conn,
+               const struct ingest_args *a, const struct event *e)
+{
+    return store_write_event(op, conn, a->job, a->attempt, -1, "warning",
+                             e->u.warning.text);
+}
+
+static bool
+ingest_finished(struct store_op *op, struct store_conn *conn,
+                const struct ingest_args *a, const struct event *e)
+{
+    char text[EVENT_TEXT_MAX + 64];
+
+    snprintf(text, sizeof(text), "%s%s%s",
+             event_outcome_name(e->u.finished.outcome),
+             *e->u.finished.text != '\0' ? ": " : "", e->u.finished.text);
+    return store_write_event(op, conn, a->job, a->attempt, -1, "finished",
+                             text);
+}
+
+/* ---- the walk ------------------------------------------------------------- */
+
+static event_fn *
+handler_of(enum event_kind kind)
+{
+    switch (kind) {
+    case EVENT_STARTED: return ingest_started;
+    case EVENT_STEP: return ingest_step;
+    case EVENT_SCALE: return ingest_scale;
+    case EVENT_INCIDENT: return ingest_incident;
+    case EVENT_EVALUATION: return ingest_evaluation;
+    case EVENT_CHECKPOINT: return ingest_checkpoint;
+    case EVENT_CHECKPOINT_FAILED: return ingest_checkpoint_failed;
+    case EVENT_CHECKPOINT_PRUNED: return ingest_checkpoint_pruned;
+    case EVENT_WARNING: return ingest_warning;
+    case EVENT_FINISHED: return ingest_finished;
+    }
+    return NULL;
+}
+
+/* One line. A bad one is told and passed over: it must not stop the rest. */
+static bool
+ingest_line(struct store_op *op, struct store_conn *conn,
+            const struct ingest_args *a, struct progress *at, const char *line,
+            size_t len)
+{
+    struct codec_doc *doc = NULL;
+    struct event e;
+    struct err err;
+    char text[ERR_SENTENCE_MAX + 64];
+    bool ok = true;
+
+    err_clear(&err);
+    if (codec_read_event(line, len, &e, &doc, &err) != 0) {
+        snprintf(text, sizeof(text), "events.jsonl, byte %lld: %s",
+                 (long long)(a->offset + (line - a->lines)), err.msg);
+        return store_write_event(op, conn, a->job, a->attempt, -1, "warning",
+                                 text);
+    }
+    if (e.iteration != e.updates + e.skips) {
+        ok = store_write_event(op, conn, a->job, a->attempt, -1, "warning",
+                               "an event's iteration is not updates + skips; "
+                               "it is left out");
+    } else if (e.seq > at->seq) {
+        ok = handler_of(e.kind)(op, conn, a, &e);
+    }
+    if (ok && e.seq > at->seq)
+        at->seq = e.seq;
+    codec_doc_close(&doc);
+    return ok;
+}
+
+static bool
+read_progress(struct store_op *op, struct store_conn *conn,
+              const struct ingest_args *a, struct progress *at)
+{
+    sqlite3_stmt *stmt =
+        store_sql_prepare(op, conn,
+                          "SELECT events_offset, events_seq FROM attempt"
+                          " WHERE job = ? AND attempt = ?");
+
+    if (stmt == NULL)
+        return false;
+    store_sql_bind(stmt, "ii", a->job, a->attempt);
+    if (!store_sql_row(op, stmt)) {
+        if (op->rc == 0)
+            op->rc = err_set(&op->err, ERR_NOTFOUND,
+                             "job %lld: attempt %lld has no row",
+                             (long long)a->job, (long long)a->attempt);
+        return false;
+    }
+    at->offset = sqlite3_column_int64(stmt, 0);
+    at->seq = sqlite3_column_int64(stmt, 1);
+    sqlite3_reset(stmt);
+    return true;
+}
+
+static bool
+write_progress(struct store_op *op, struct store_conn *conn,
+               const struct ingest_args *a, const struct progress *at)
+{
+    sqlite3_stmt *stmt = store_sql_prepare(
+        op, conn,
+        "UPDATE attempt SET events_offset = max(events_offset, ?),"
+        " events_seq = ?, end_iteration = max(start_iteration, coalesce("
+        "(SELECT max(iteration) FROM metric AS m WHERE m.job = attempt.job"
+        " AND m.attempt = attempt.attempt), 0))"
+        " WHERE job = ? AND attempt = ?");
+
+    if (stmt == NULL)
+        return false;
+    store_sql_bind(stmt, "iiii", a->offset + (int64_t)a->len, at->seq, a->job,
+                   a->attempt);
+    return store_sql_run(op, stmt);
+}
+
+static void
+run_ingest(struct store_op *op, struct store_conn *conn)
+{
+    const struct ingest_args *a = op->args;
+    struct progress at = {0, 0};
+    const char *p = a->lines, *end = a->lines + a->len;
+
+    if (!read_progress(op, conn, a, &at))
+        return;
+    while (p < end) {
+        const char *lf = memchr(p, '\n', (size_t)(end - p));
+
+        assert(lf != NULL); /* the caller gives whole lines */
+        if (lf > p && !ingest_line(op, conn, a, &at, p, (size_t)(lf - p)))
+            return;
+        p = lf + 1;
+    }
+    if (write_progress(op, conn, a, &at))
+        op->id = a->offset + (int64_t)a->len;
+}
+
+void
+store_ingest(struct store *store, int64_t job, int64_t attempt, int64_t offset,
+             const char *lines, size_t len, bool urgent, store_done_fn *done,
+             void *ctx)
+{
+    struct store_op *op =
+        store_op_create(run_ingest, sizeof(struct ingest_args));
+    struct ingest_args *args = op->args;
+
+    args->job = job;
+    args->attempt = attempt;
+    args->offset = offset;
+    args->lines = pool_copy(op->pool, lines, len);
+    assert(args->lines != NULL);
+    args->len = len;
+    op->urgent = urgent;
+    op->done = done;
+    op->ctx = ctx;
+    store_op_submit(store, op);
+}

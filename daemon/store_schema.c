@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/store_private.h"
+
+#include "daemon/schema_sql.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+
+#define SCHEMA_VERSION        1
+#define SCHEMA_APPLICATION_ID 0x74726e64 /* "trnd" */
+
+static const struct {
+    uint32_t magic;
+    const char *name;
+    bool refused; /* file locks or shared memory cannot be relied on */
+} odd_fs[] = {
+    {0x6969, "NFS", true},       {0xFF534D42, "CIFS", true},
+    {0xFE534D42, "SMB2", true},  {0x0BD00BD0, "Lustre", true},
+    {0x65735546, "FUSE", false}, {0x01021997, "9p", false},
+};
+
+static bool
+in_memory(const char *path)
+{
+    return strcmp(path, ":memory:") == 0 || strncmp(path, "file:", 5) == 0;
+}
+
+int
+store_schema_check_fs(const struct store_options *options, char *warning,
+                      size_t size, struct err *err)
+{
+    char dir[4096];
+    struct statfs fs;
+    uint32_t magic = (uint32_t)options->fs_magic_override;
+    char *slash;
+
+    warning[0] = '\0';
+    if (in_memory(options->path))
+        return 0;
+    snprintf(dir, sizeof(dir), "%s", options->path);
+    slash = strrchr(dir, '/');
+    if (slash == NULL)
+        strcpy(dir, ".");
+    else
+        slash[slash == dir] = '\0';
+    if (magic == 0) {
+        if (statfs(dir, &fs) != 0)
+            return 0; /* opening will say what is wrong */
+        magic = (uint32_t)fs.f_type;
+    }
+    for (size_t i = 0; i < sizeof(odd_fs) / sizeof(odd_fs[0]); i++) {
+        if (odd_fs[i].magic != magic)
+            continue;
+        if (odd_fs[i].refused && !options->allow_network_fs)
+            return err_set(err, ERR_CONFIG,
+                           "%s: the state directory is on %s, where a "
+                           "database gets corrupted; use a local disk, or set "
+                           "allow_network_fs = yes under [db]",
+                           dir, odd_fs[i].name);
+        snprintf(warning, size, "%s: the state directory is on %s", dir,
+                 odd_fs[i].name);
+    }
+    return 0;
+}
+
+int
+store_schema_open(const char *path, bool read_only, struct store_conn *conn,
+                  struct err *err)
+{
+    int flags = read_only ? SQLITE_OPEN_READONLY
+                          : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    int rc;
+
+    /* A shared in-memory database needs the same flags on both sides. */
+    if (in_memory(path))
+        flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    rc = sqlite3_open_v2(path, &conn->db,
+                         flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
+    if (rc != SQLITE_OK)
+        return err_set(err, ERR_IO, "%s: %s", path,
+                       conn->db != NULL ? sqlite3_errmsg(conn->db)
+                                        : sqlite3_errstr(rc));
+    sqlite3_busy_timeout(conn->db, 5000);
+    if (in_memory(path))
+        sqlite3_exec(conn->db, "PRAGMA read_uncommitted = ON", NULL, NULL,
+                     NULL);
+    return store_sql_exec(conn,
+                          "PRAGMA foreign_keys = ON;"
+                          "PRAGMA trusted_schema = OFF;"
+                          "PRAGMA cell_size_check = ON;",
+                          err);
+}
+
+static int64_t
+pragma_number(struct store_conn *conn, const char *sql, int *rc)
+{
+    sqlite3_stmt *stmt = NULL;
+    int64_t value = 0;
+
+    *rc = sqlite3_prepare_v2(conn->db, sql, -1, &stmt, NULL);
+    if (*rc == SQLITE_OK) {
+        *rc = sqlite3_step(stmt);
+        if (*rc == SQLITE_ROW) {
+            value = sqlite3_column_int64(stmt, 0);
+            *rc = SQLITE_OK;
+        }
+    }
+    sqlite3_finalize(stmt);
+    return value;
+}
+
+static int
+create(struct store_conn *conn, struct err *err)
+{
+    char tail[160];
+    int rc;
+
+    snprintf(tail, sizeof(tail),
+             "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT;",
+             SCHEMA_APPLICATION_ID, SCHEMA_VERSION);
+    rc = store_sql_exec(conn, "BEGIN EXCLUSIVE", err);
+    if (rc == 0)
+        rc = store_sql_exec(conn, schema_sql, err);
+    if (rc == 0)
+        rc = store_sql_exec(conn, tail, err);
+    return rc;
+}
+
+int
+store_schema_migrate(struct store_conn *conn, const char *path, struct err *err)
+{
+    int64_t version, application, tables;
+    int rc;
+
+    version = pragma_number(conn, "PRAGMA user_version", &rc);
+    if (rc != SQLITE_OK)
+        return err_set(err, ERR_IO,
+                       "%s: %s; it is left as it is: move it away or restore "
+                       "a backup",
+                       path, sqlite3_errmsg(conn->db));
+    application = pragma_number(conn, "PRAGMA application_id", &rc);
+    tables = pragma_number(conn, "SELECT count(*) FROM sqlite_schema", &rc);
+    if (rc != SQLITE_OK)
+        return err_set(err, ERR_IO, "%s: %s", path, sqlite3_errmsg(conn->db));
+    if (tables > 0 && application != SCHEMA_APPLICATION_ID)
+        return err_set(err, ERR_CONFIG, "%s: not a database of traind", path);
+    if (version > SCHEMA_VERSION)
+        return err_set(err, ERR_CONFIG,
+                       "%s: schema version %lld is newer than this traind's "
+                       "%d; start the newer traind",
+                       path, (long long)version, SCHEMA_VERSION);
+    rc = store_sql_exec(conn,
+                        "PRAGMA journal_mode = WAL;"
+                        "PRAGMA synchronous = FULL;"
+                        "PRAGMA journal_size_limit = 67108864;",
+                        err);
+    if (rc != 0 || version == SCHEMA_VERSION)
+        return rc;
+    return create(conn, err);
+}

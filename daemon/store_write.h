@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store_write: rows that more than one of the store's files writes.
+ *
+ * Called on the writer's thread inside an op. Private to daemon/store_*.c.
+ */
+#ifndef DAEMON_STORE_WRITE_H
+#define DAEMON_STORE_WRITE_H
+
+#include "daemon/store_private.h"
+
+/* Appends to table event; uid -1 is the daemon. false: op->rc says why. */
+bool store_write_event(struct store_op *op, struct store_conn *conn,
+                       int64_t job, int64_t attempt, int64_t uid,
+                       const char *kind, const char *text);
+
+/* One row of table checkpoint, unless its name is there already. */
+bool store_write_checkpoint(struct store_op *op, struct store_conn *conn,
+                            const struct view_checkpoint *c);
+
+#endif
