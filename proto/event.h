@@ -4,9 +4,9 @@
  *
  * The engine fills these, the worker appends each as one JSON line to the
  * attempt's events.jsonl (see codec.h), the daemon reads that file and stores
- * each exactly once by (attempt, seq): one path, alive or after a crash. Plain data: no pointer in it is
- * owned; strings and arrays are borrowed for the length of the call.
- * Non-finite numbers are legal in every double below.
+ * each exactly once by (attempt, seq): one path, alive or after a crash. Plain
+ * data: no pointer in it is owned; strings and arrays are borrowed for the
+ * length of the call. Non-finite numbers are legal in every double below.
  */
 #ifndef PROTO_EVENT_H
 #define PROTO_EVENT_H
