@@ -46,7 +46,7 @@ find_row(int code)
     return NULL;
 }
 
-/* A sentence is one line for a terminal or a journal. */
+/* A sentence is one line for a terminal or a journal, and valid UTF-8. */
 static void
 put_sentence(struct err *e, const char *s)
 {
@@ -55,10 +55,14 @@ put_sentence(struct err *e, const char *s)
     if (n > sizeof(e->msg) - 1)
         n = sizeof(e->msg) - 1;
     n = utf8_cut(s, n);
+    memcpy(e->msg, s, n);
     for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)s[i];
+        size_t k = utf8_length(e->msg + i, n - i);
 
-        e->msg[i] = c < 0x20 || c == 0x7f ? '?' : s[i];
+        if (k == 0 || utf8_has_control(e->msg + i, k))
+            e->msg[i] = '?';
+        else
+            i += k - 1;
     }
     e->msg[n] = '\0';
 }

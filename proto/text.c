@@ -2,6 +2,7 @@
 #include "proto/text.h"
 
 #include <inttypes.h>
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,6 +145,34 @@ text_json_int(struct text *t, int64_t v)
 
     snprintf(digits, sizeof(digits), "%" PRId64, v);
     text_puts(t, digits);
+}
+
+bool
+text_parse_real(const char *s, size_t n, double *out)
+{
+    const char *point = localeconv()->decimal_point;
+    char buf[512];
+    size_t len = 0;
+    char *end;
+    double v;
+
+    for (size_t i = 0; i < n; i++) {
+        if (len + strlen(point) + 1 >= sizeof(buf) || s[i] == '\0' ||
+            strchr("0123456789+-.eE", s[i]) == NULL)
+            return false;
+        if (s[i] == '.') {
+            memcpy(buf + len, point, strlen(point));
+            len += strlen(point);
+        } else {
+            buf[len++] = s[i];
+        }
+    }
+    buf[len] = '\0';
+    v = strtod(buf, &end);
+    if (end == buf || *end != '\0' || isinf(v) || isnan(v))
+        return false;
+    *out = v;
+    return true;
 }
 
 char *

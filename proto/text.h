@@ -29,6 +29,10 @@ void text_json_string(struct text *t, const char *s);
 void text_json_real(struct text *t, double v);
 void text_json_int(struct text *t, int64_t v);
 
+/* A JSON number of n bytes, whatever the locale. false: it is none, or no
+ * finite double is near it. */
+bool text_parse_real(const char *s, size_t n, double *out);
+
 /* Gives the text away, malloc'd; its length in *len (may be NULL). NULL: there
  * was no memory. The buffer is empty afterwards. */
 char *text_take(struct text *t, size_t *len);

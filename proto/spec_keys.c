@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/spec_keys.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+
+/* ---- ranges -------------------------------------------------------------- */
+
+#define INT_LIMIT  2147483647.0       /* sizes: products stay in 64 bits */
+#define STEP_LIMIT 9007199254740992.0 /* counters: exact as a double */
+#define SEED_LIMIT 9223372036854775807.0
+
+#define WORDS_SIZE_0        "an integer, 0 or more"
+#define WORDS_SIZE_1        "an integer, 1 or more"
+#define WORDS_COUNT_0       "an integer, 0 or more"
+#define WORDS_COUNT_1       "an integer, 1 or more"
+#define WORDS_SEED          "an integer from 0 to 2^63 - 1"
+#define WORDS_THREADS       "an integer from 0 to 1024"
+#define WORDS_ANY           "a number"
+#define WORDS_NONNEGATIVE   "a number, 0 or more"
+#define WORDS_POSITIVE      "a number above 0"
+#define WORDS_SHARE         "a number from 0 to 1"
+#define WORDS_BELOW_1       "two numbers, each 0 or more and below 1"
+#define WORDS_ABOVE_1       "a number above 1"
+#define WORDS_INSIDE_0_1    "a number above 0 and below 1"
+#define WORDS_BOOL          "true or false"
+#define WORDS_TEXT          "a string"
+#define WORDS_PATH          "a path"
+#define WORDS_DEVICE        "\"cpu\""
+#define WORDS_FORMAT        "\"idx\" or \"npy\""
+#define WORDS_GELU          "\"none\" or \"tanh\""
+#define WORDS_DTYPE         "\"float32\", \"float16\" or \"bfloat16\""
+#define WORDS_WGRAD         "\"fp32\" or \"pytorch\""
+#define WORDS_OBJECT        "an object"
+#define WORDS_LAYERS        "a list of layers"
+#define WORDS_LOSS          "a loss: its name, or an object with its settings"
+#define WORDS_OPTIMIZER     "an optimizer: an object with its settings"
+#define WORDS_SCHEDULE      "a schedule: its name, or an object of settings"
+#define WORDS_ANY_LIST      "a number or a list of numbers"
+#define WORDS_POSITIVE_LIST "a number above 0 or a list of such"
+#define WORDS_SHAPE                                                            \
+    "an integer, or a list of at most 4 integers, each 1 or more"
+#define WORDS_INTEGER_OR_NULL "an integer or null"
+#define WORDS_GROUPS          "a list of groups"
+#define WORDS_PATTERNS        "a list of fnmatch(3) patterns of parameters"
+#define WORDS_SCALER          "true, false or an object"
+#define WORDS_REGIONS         "a list of layer paths"
+#define WORDS_METRICS         "a list of \"loss\" and \"accuracy\""
+#define WORDS_METRIC_OR_NULL  "\"loss\", \"accuracy\" or null"
+
+#define WHOLE(w)                                                               \
+    {                                                                          \
+        -HUGE_VAL, HUGE_VAL, false, false, w                                   \
+    }
+
+#define RANGE_SIZE_0                                                           \
+    {                                                                          \
+        0, INT_LIMIT, false, false, WORDS_SIZE_0                               \
+    }
+#define RANGE_SIZE_1                                                           \
+    {                                                                          \
+        1, INT_LIMIT, false, false, WORDS_SIZE_1                               \
+    }
+#define RANGE_COUNT_0                                                          \
+    {                                                                          \
+        0, STEP_LIMIT, false, false, WORDS_COUNT_0                             \
+    }
+#define RANGE_COUNT_1                                                          \
+    {                                                                          \
+        1, STEP_LIMIT, false, false, WORDS_COUNT_1                             \
+    }
+#define RANGE_SEED                                                             \
+    {                                                                          \
+        0, SEED_LIMIT, false, false, WORDS_SEED                                \
+    }
+#define RANGE_THREADS                                                          \
+    {                                                                          \
+        0, 1024, false, false, WORDS_THREADS                                   \
+    }
+#define RANGE_ANY                                                              \
+    {                                                                          \
+        -(double)FLT_MAX, FLT_MAX, false, false, WORDS_ANY                     \
+    }
+#define RANGE_NONNEGATIVE                                                      \
+    {                                                                          \
+        0, FLT_MAX, false, false, WORDS_NONNEGATIVE                            \
+    }
+#define RANGE_POSITIVE                                                         \
+    {                                                                          \
+        0, FLT_MAX, true, false, WORDS_POSITIVE                                \
+    }
+#define RANGE_SHARE                                                            \
+    {                                                                          \
+        0, 1, false, false, WORDS_SHARE                                        \
+    }
+#define RANGE_BELOW_1                                                          \
+    {                                                                          \
+        0, 1, false, true, WORDS_BELOW_1                                       \
+    }
+#define RANGE_ABOVE_1                                                          \
+    {                                                                          \
+        1, FLT_MAX, true, false, WORDS_ABOVE_1                                 \
+    }
+#define RANGE_INSIDE_0_1                                                       \
+    {                                                                          \
+        0, 1, true, true, WORDS_INSIDE_0_1                                     \
+    }
+#define RANGE_BOOL      WHOLE(WORDS_BOOL)
+#define RANGE_TEXT      WHOLE(WORDS_TEXT)
+#define RANGE_PATH      WHOLE(WORDS_PATH)
+#define RANGE_DEVICE    WHOLE(WORDS_DEVICE)
+#define RANGE_FORMAT    WHOLE(WORDS_FORMAT)
+#define RANGE_GELU      WHOLE(WORDS_GELU)
+#define RANGE_DTYPE     WHOLE(WORDS_DTYPE)
+#define RANGE_WGRAD     WHOLE(WORDS_WGRAD)
+#define RANGE_OBJECT    WHOLE(WORDS_OBJECT)
+#define RANGE_LAYERS    WHOLE(WORDS_LAYERS)
+#define RANGE_LOSS      WHOLE(WORDS_LOSS)
+#define RANGE_OPTIMIZER WHOLE(WORDS_OPTIMIZER)
+#define RANGE_SCHEDULE  WHOLE(WORDS_SCHEDULE)
+#define RANGE_ANY_LIST                                                         \
+    {                                                                          \
+        -(double)FLT_MAX, FLT_MAX, false, false, WORDS_ANY_LIST                \
+    }
+#define RANGE_POSITIVE_LIST                                                    \
+    {                                                                          \
+        0, FLT_MAX, true, false, WORDS_POSITIVE_LIST                           \
+    }
+#define RANGE_SHAPE                                                            \
+    {                                                                          \
+        1, INT_LIMIT, false, false, WORDS_SHAPE                                \
+    }
+#define RANGE_INTEGER_OR_NULL WHOLE(WORDS_INTEGER_OR_NULL)
+#define RANGE_GROUPS          WHOLE(WORDS_GROUPS)
+#define RANGE_PATTERNS        WHOLE(WORDS_PATTERNS)
+#define RANGE_SCALER          WHOLE(WORDS_SCALER)
+#define RANGE_REGIONS         WHOLE(WORDS_REGIONS)
+#define RANGE_METRICS         WHOLE(WORDS_METRICS)
+#define RANGE_METRIC_OR_NULL  WHOLE(WORDS_METRIC_OR_NULL)
+
+/* ---- keys ---------------------------------------------------------------- */
+
+/* A pair accepts one number too; its words come from its range. */
+#define PREFIX_INT           ""
+#define PREFIX_INT32         ""
+#define PREFIX_SEED          ""
+#define PREFIX_REAL          ""
+#define PREFIX_BOOL          ""
+#define PREFIX_PAIR          "one or [h, w]: "
+#define PREFIX_BETAS         ""
+#define PREFIX_NAME          ""
+#define PREFIX_PATH          ""
+#define PREFIX_OPTIONAL_PATH ""
+#define PREFIX_DEVICE        ""
+#define PREFIX_FORMAT        ""
+#define PREFIX_GELU          ""
+#define PREFIX_DTYPE         ""
+#define PREFIX_WGRAD         ""
+#define PREFIX_CUSTOM        ""
+
+const struct spec_key spec_keys_table[] = {
+#define SECTION(object, path)
+#define NEED(object, base, key, type, member, range, doc)                      \
+    {SPEC_OBJECT_##object,                                                     \
+     key,                                                                      \
+     SPEC_TYPE_##type,                                                         \
+     offsetof(struct base, member),                                            \
+     RANGE_##range,                                                            \
+     true,                                                                     \
+     NULL,                                                                     \
+     NULL,                                                                     \
+     PREFIX_##type WORDS_##range "; required. " doc},
+#define KEY(object, base, key, type, member, range, fallback, doc)             \
+    {SPEC_OBJECT_##object,                                                     \
+     key,                                                                      \
+     SPEC_TYPE_##type,                                                         \
+     offsetof(struct base, member),                                            \
+     RANGE_##range,                                                            \
+     false,                                                                    \
+     fallback,                                                                 \
+     fallback,                                                                 \
+     PREFIX_##type WORDS_##range "; default " fallback ". " doc},
+#define CALC(object, base, key, type, member, range, words, doc)               \
+    {SPEC_OBJECT_##object,                                                     \
+     key,                                                                      \
+     SPEC_TYPE_##type,                                                         \
+     offsetof(struct base, member),                                            \
+     RANGE_##range,                                                            \
+     false,                                                                    \
+     NULL,                                                                     \
+     words,                                                                    \
+     PREFIX_##type WORDS_##range "; default: " words ". " doc},
+#include "proto/spec_keys.def"
+#undef SECTION
+#undef NEED
+#undef KEY
+#undef CALC
+};
+const int spec_keys_n =
+    (int)(sizeof(spec_keys_table) / sizeof(spec_keys_table[0]));
+
+const struct spec_section spec_keys_sections[] = {
+#define SECTION(object, path) {SPEC_OBJECT_##object, path},
+#define NEED(object, base, key, type, member, range, doc)
+#define KEY(object, base, key, type, member, range, fallback, doc)
+#define CALC(object, base, key, type, member, range, words, doc)
+#include "proto/spec_keys.def"
+#undef SECTION
+#undef NEED
+#undef KEY
+#undef CALC
+};
+const int spec_keys_n_sections =
+    (int)(sizeof(spec_keys_sections) / sizeof(spec_keys_sections[0]));
+
+enum spec_object
+spec_keys_layer_object(enum spec_layer_kind kind)
+{
+    switch (kind) {
+    case SPEC_LAYER_LINEAR: return SPEC_OBJECT_LINEAR;
+    case SPEC_LAYER_CONV2D: return SPEC_OBJECT_CONV2D;
+    case SPEC_LAYER_BATCH_NORM1D:
+    case SPEC_LAYER_BATCH_NORM2D: return SPEC_OBJECT_BATCH_NORM;
+    case SPEC_LAYER_LAYER_NORM: return SPEC_OBJECT_LAYER_NORM;
+    case SPEC_LAYER_GELU: return SPEC_OBJECT_GELU;
+    case SPEC_LAYER_MAX_POOL2D: return SPEC_OBJECT_MAX_POOL2D;
+    case SPEC_LAYER_AVG_POOL2D: return SPEC_OBJECT_AVG_POOL2D;
+    case SPEC_LAYER_ADAPTIVE_AVG_POOL2D: return SPEC_OBJECT_ADAPTIVE_AVG_POOL2D;
+    case SPEC_LAYER_DROPOUT: return SPEC_OBJECT_DROPOUT;
+    case SPEC_LAYER_RELU:
+    case SPEC_LAYER_TANH:
+    case SPEC_LAYER_SIGMOID:
+    case SPEC_LAYER_SILU:
+    case SPEC_LAYER_FLATTEN:
+    case SPEC_LAYER_RESIDUAL:
+    case SPEC_LAYER_COUNT: return SPEC_OBJECT_EMPTY;
+    }
+    return SPEC_OBJECT_EMPTY;
+}

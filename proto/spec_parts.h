@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spec_parts: what the files of the spec's parser offer to each other.
+ *
+ * Private to proto/. spec.c calls spec_sections_read() for the whole spec; it
+ * calls the readers of layers and optimizer, and spec_check_all() last, which
+ * sees what no single key shows. A reader that returns false has reported why.
+ */
+#ifndef PROTO_SPEC_PARTS_H
+#define PROTO_SPEC_PARTS_H
+
+#include "proto/spec.h"
+#include "proto/spec_read.h"
+
+/* Sections that were read without a fault that would make checks across
+ * sections meaningless. */
+struct spec_sound {
+    bool model, loss, optimizer;
+};
+
+/* spec_sections.c */
+void spec_sections_read(struct spec_reader *r, struct spec *spec);
+
+/* spec_layers.c: spec->model from the array at node. */
+bool spec_layers_read(struct spec_reader *r, int node, struct spec *spec);
+
+/* spec_optimizer.c */
+bool spec_optimizer_read(struct spec_reader *r, int node, struct spec *spec);
+
+/* spec_check.c */
+void spec_check_all(struct spec_reader *r, const struct spec *spec,
+                    const struct spec_sound *sound);
+
+#endif

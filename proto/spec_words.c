@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/spec_words.h"
+
+static const struct spec_word layers[] = {
+#define LAYER(id, name, doc) {SPEC_LAYER_##id, name},
+#include "proto/layers.def"
+#undef LAYER
+};
+static const struct spec_word losses[] = {
+    {SPEC_LOSS_CROSS_ENTROPY, "cross_entropy"},
+    {SPEC_LOSS_MSE, "mse"},
+    {SPEC_LOSS_L1, "l1"},
+    {SPEC_LOSS_BCE_WITH_LOGITS, "bce_with_logits"},
+};
+static const struct spec_word optimizers[] = {
+    {SPEC_OPTIMIZER_SGD, "sgd"},
+    {SPEC_OPTIMIZER_ADAM, "adam"},
+    {SPEC_OPTIMIZER_ADAMW, "adamw"},
+};
+static const struct spec_word schedules[] = {
+    {SPEC_SCHEDULE_CONSTANT, "constant"},
+    {SPEC_SCHEDULE_STEP, "step"},
+    {SPEC_SCHEDULE_COSINE, "cosine"},
+    {SPEC_SCHEDULE_LINEAR, "linear"},
+};
+static const struct spec_word metrics[] = {
+    {SPEC_METRIC_LOSS, "loss"},
+    {SPEC_METRIC_ACCURACY, "accuracy"},
+};
+static const struct spec_word formats[] = {
+    {SPEC_FORMAT_IDX, "idx"},
+    {SPEC_FORMAT_NPY, "npy"},
+};
+static const struct spec_word gelus[] = {
+    {SPEC_GELU_NONE, "none"},
+    {SPEC_GELU_TANH, "tanh"},
+};
+static const struct spec_word dtypes[] = {
+    {DTYPE_F32, "float32"},
+    {DTYPE_F16, "float16"},
+    {DTYPE_BF16, "bfloat16"},
+};
+static const struct spec_word wgrads[] = {
+    {SPEC_WGRAD_FP32, "fp32"},
+    {SPEC_WGRAD_PYTORCH, "pytorch"},
+};
+static const struct spec_word devices[] = {{0, "cpu"}};
+
+#define WORD_LIST(list, what)                                                  \
+    {                                                                          \
+        list, (int)(sizeof(list) / sizeof(*list)), what                        \
+    }
+const struct spec_words spec_words_layer = WORD_LIST(layers, "layer");
+const struct spec_words spec_words_loss = WORD_LIST(losses, "loss");
+const struct spec_words spec_words_optimizer =
+    WORD_LIST(optimizers, "optimizer");
+const struct spec_words spec_words_schedule = WORD_LIST(schedules, "schedule");
+const struct spec_words spec_words_metric = WORD_LIST(metrics, "metric");
+const struct spec_words spec_words_format = WORD_LIST(formats, "format");
+const struct spec_words spec_words_gelu = WORD_LIST(gelus, "approximation");
+const struct spec_words spec_words_dtype = WORD_LIST(dtypes, "dtype");
+const struct spec_words spec_words_wgrad = WORD_LIST(wgrads, "rounding");
+const struct spec_words spec_words_device = WORD_LIST(devices, "device");
+
+const struct spec_words *
+spec_words_of(enum spec_type type)
+{
+    switch (type) {
+    case SPEC_TYPE_DEVICE: return &spec_words_device;
+    case SPEC_TYPE_FORMAT: return &spec_words_format;
+    case SPEC_TYPE_GELU: return &spec_words_gelu;
+    case SPEC_TYPE_DTYPE: return &spec_words_dtype;
+    case SPEC_TYPE_WGRAD: return &spec_words_wgrad;
+    case SPEC_TYPE_INT:
+    case SPEC_TYPE_INT32:
+    case SPEC_TYPE_SEED:
+    case SPEC_TYPE_REAL:
+    case SPEC_TYPE_BOOL:
+    case SPEC_TYPE_PAIR:
+    case SPEC_TYPE_BETAS:
+    case SPEC_TYPE_NAME:
+    case SPEC_TYPE_PATH:
+    case SPEC_TYPE_OPTIONAL_PATH:
+    case SPEC_TYPE_CUSTOM: return NULL;
+    }
+    return NULL;
+}
+
+const char *
+spec_words_name(const struct spec_words *words, int value)
+{
+    for (int i = 0; i < words->n; i++)
+        if (words->list[i].value == value)
+            return words->list[i].name;
+    return NULL;
+}
