@@ -1,1 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
+target_sources(traind_engine PRIVATE
+    base/failpoint.c
+    base/digest.c
+    data/file.c
+    data/array.c
+    data/idx.c
+    data/npy_header.c
+    data/npy.c
+    data/dataset_labels.c
+    data/dataset.c
+    data/dataset_fill.c
+    data/safetensors.c
+    data/safetensors_write.c
+    data/order.c
+    data/prefetch.c)

@@ -6,8 +6,8 @@
  * format, sizes, counts and labels before the first step, and fills batches:
  * input as f32 in the engine's layout (images channels last), normalised;
  * targets as i32 class ids or f32. Read-only after opening, so any thread may
- * fill batches at the same time. Element types stay as in the file until a
- * batch is filled.
+ * fill batches at the same time. Inputs stay of the file's dtype until a batch
+ * is filled.
  */
 #ifndef ENGINE_DATA_DATASET_H
 #define ENGINE_DATA_DATASET_H
@@ -17,9 +17,19 @@
 
 struct dataset;
 
+/*
+ * The first axis counts samples. Without it, a sample is by the file's rank:
+ *   1  [N]           one feature
+ *   2  [N, K]        K features
+ *   3  IDX: [N, H, W] an image of one channel; npy: [N, L, C], row-major
+ *   4  [N, C, H, W]  an image
+ * Elements u8 of an IDX file are pixels: v / 255, as torchvision's ToTensor;
+ * all others are taken as they are. Then (x - mean) / std per channel (axis C,
+ * K or L's C). Non-finite inputs are let through: training names them.
+ */
 struct dataset_options {
-    /* Class targets: ids are integers in 0 .. n_classes - 1, or ignore_index.
-     * n_classes 0: not known yet, any id >= 0; see dataset_check_classes. */
+    /* Class targets: integers >= 0 (in floating files too) or ignore_index;
+     * dataset_check_classes() knows the upper end. [N] or [N, 1]. */
     bool target_is_class;
     bool has_ignore_index;
     int64_t ignore_index;

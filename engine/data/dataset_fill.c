@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <string.h>
+
+#include "engine/data/dataset.h"
+#include "engine/data/dataset_private.h"
+
+/* Elements converted at a time, on the stack. */
+#define BLOCK 1024
+
+/* One channel of pixels; step is 1, or the number of channels (channels
+ * last). */
+static void
+fill_pixels(const uint8_t *from, int64_t n, const float *table, int64_t step,
+            float *out)
+{
+    if (step == 1) {
+        for (int64_t i = 0; i < n; i++)
+            out[i] = table[from[i]];
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        out[i * step] = table[from[i]];
+}
+
+static void
+normalize(const struct dataset *d, int64_t channel, float *x, int64_t n)
+{
+    float mean, std;
+
+    if (d->n_normalize == 0)
+        return;
+    mean = d->mean[d->n_normalize > 1 ? channel : 0];
+    std = d->std[d->n_normalize > 1 ? channel : 0];
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (x[i] - mean) / std;
+}
+
+/* One channel of an image, from its plane to every n_channels-th element. */
+static void
+fill_plane(const struct dataset *d, int64_t at, int64_t channel, float *out)
+{
+    float block[BLOCK];
+
+    for (int64_t i = 0; i < d->channel_elems; i += BLOCK) {
+        const int64_t left = d->channel_elems - i;
+        const int64_t n = left < BLOCK ? left : BLOCK;
+        float *to = out + i * d->n_channels + channel;
+
+        array_to_f32(&d->input, at + i, n, block);
+        normalize(d, channel, block, n);
+        for (int64_t k = 0; k < n; k++)
+            to[k * d->n_channels] = block[k];
+    }
+}
+
+/* Samples whose elements lie as the engine wants them. */
+static void
+fill_straight(const struct dataset *d, int64_t at, float *out)
+{
+    array_to_f32(&d->input, at, d->sample_elems, out);
+    if (d->n_normalize <= 1) {
+        normalize(d, 0, out, d->sample_elems);
+        return;
+    }
+    for (int64_t i = 0; i < d->sample_elems; i += d->n_channels)
+        for (int64_t c = 0; c < d->n_channels; c++)
+            out[i + c] = (out[i + c] - d->mean[c]) / d->std[c];
+}
+
+static void
+fill_pixel_sample(const struct dataset *d, int64_t at, float *out)
+{
+    const uint8_t *from = (const uint8_t *)d->input.data + at;
+    const int64_t table_step = d->n_normalize > 1 ? 256 : 0;
+
+    if (d->channels_last && d->n_normalize <= 1) {
+        fill_pixels(from, d->sample_elems, d->table, 1, out);
+        return;
+    }
+    if (d->channels_last) { /* a table for each feature */
+        for (int64_t i = 0; i < d->sample_elems; i++)
+            out[i] = d->table[i % d->n_channels * 256 + from[i]];
+        return;
+    }
+    for (int64_t c = 0; c < d->n_channels; c++)
+        fill_pixels(from + c * d->channel_elems, d->channel_elems,
+                    d->table + c * table_step, d->n_channels, out + c);
+}
+
+static void
+fill_input(const struct dataset *d, int64_t id, float *out)
+{
+    const int64_t at = id * d->sample_elems;
+
+    if (d->is_pixel) {
+        fill_pixel_sample(d, at, out);
+    } else if (d->channels_last) {
+        fill_straight(d, at, out);
+    } else {
+        for (int64_t c = 0; c < d->n_channels; c++)
+            fill_plane(d, at + c * d->channel_elems, c, out);
+    }
+}
+
+static bool
+counts(const struct dataset *d, int64_t id)
+{
+    return !d->has_ignore_index || d->label[id] != d->ignore_index;
+}
+
+int64_t
+dataset_fill(const struct dataset *d, const int64_t *ids, int64_t n,
+             float *input, void *target)
+{
+    int64_t n_count = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t id = ids[i];
+
+        assert(id >= 0 && id < d->n_samples);
+        fill_input(d, id, input + i * d->sample_elems);
+        if (d->target_is_class) {
+            ((int32_t *)target)[i] = d->label[id];
+            n_count += counts(d, id) ? 1 : 0;
+        } else {
+            array_to_f32(&d->target, id * d->target_elems, d->target_elems,
+                         (float *)target + i * d->target_elems);
+            n_count += d->target_elems;
+        }
+    }
+    return n_count;
+}
+
+int64_t
+dataset_count(const struct dataset *d, const int64_t *ids, int64_t n)
+{
+    int64_t n_count = 0;
+
+    if (!d->target_is_class)
+        return n * d->target_elems;
+    for (int64_t i = 0; i < n; i++) {
+        assert(ids[i] >= 0 && ids[i] < d->n_samples);
+        n_count += counts(d, ids[i]) ? 1 : 0;
+    }
+    return n_count;
+}

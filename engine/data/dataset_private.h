@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dataset_private: what dataset.c opens and dataset_fill.c reads.
+ *
+ * Private to these two. Everything here is written while opening and read-only
+ * afterwards.
+ */
+#ifndef ENGINE_DATA_DATASET_PRIVATE_H
+#define ENGINE_DATA_DATASET_PRIVATE_H
+
+#include "engine/data/array.h"
+#include "engine/data/dataset.h"
+
+struct dataset {
+    char *input_path, *target_path; /* owned */
+    int64_t n_samples;
+
+    struct array input;
+    int rank; /* of a sample */
+    int64_t dim[TENSOR_MAX_RANK - 1];
+    int64_t sample_elems;
+    int64_t n_channels, channel_elems; /* image: C and H x W; else C and 1 */
+    bool channels_last;                /* already so in the file */
+    bool is_pixel;                     /* u8 of an IDX file */
+    int n_normalize;                   /* 0, 1 or n_channels */
+    float *mean, *std;                 /* owned, n_normalize of them */
+    float *table; /* owned: pixel -> value, 256 a channel or 256 for all */
+
+    bool target_is_class, has_ignore_index;
+    int64_t ignore_index;
+    int32_t *label;      /* owned; n_samples when target_is_class */
+    struct array target; /* otherwise */
+    int64_t target_elems;
+};
+
+#endif
