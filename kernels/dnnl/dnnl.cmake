@@ -1,1 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+target_sources(traind_kernels PRIVATE
+    dnnl/pdesc.c
+    dnnl/onednn.c
+    dnnl/product.c
+    dnnl/linear.c
+    dnnl/conv.c
+    dnnl/dnnl.c)

@@ -11,4 +11,9 @@
 
 extern const struct kernel_table dnnl_table;
 
+/* The same with bfloat16's own instructions wherever the processor has them,
+ * also where they are slower than float32's. For tests and the bench: no
+ * backend has it. */
+extern const struct kernel_table dnnl_native_table;
+
 #endif

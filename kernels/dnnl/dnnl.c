@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/dnnl/dnnl.h"
+
+#include "kernels/dnnl/conv.h"
+#include "kernels/dnnl/linear.h"
+
+const struct kernel_table dnnl_table = {
+    .name = "dnnl",
+    .op =
+        {
+            [OP_LINEAR] = &linear_forward,
+            [OP_LINEAR_DX] = &linear_dx,
+            [OP_LINEAR_DW] = &linear_dw,
+            [OP_CONV2D] = &conv_forward,
+            [OP_CONV2D_DX] = &conv_dx,
+            [OP_CONV2D_DW] = &conv_dw,
+        },
+};
+
+const struct kernel_table dnnl_native_table = {
+    .name = "dnnl-native",
+    .op =
+        {
+            [OP_LINEAR] = &linear_forward_native,
+            [OP_LINEAR_DX] = &linear_dx_native,
+            [OP_LINEAR_DW] = &linear_dw_native,
+            [OP_CONV2D] = &conv_forward_native,
+            [OP_CONV2D_DX] = &conv_dx_native,
+            [OP_CONV2D_DW] = &conv_dw_native,
+        },
+};
