@@ -17,7 +17,7 @@ enum build_mode { BUILD_TRAIN, BUILD_EVAL };
 
 /* What the data says about itself. */
 struct build_data {
-    int rank;             /* of one sample: 1 features, 3 = C, H, W */
+    int rank; /* of one sample: 1 features, 3 = C, H, W */
     int64_t dim[TENSOR_MAX_RANK - 1];
     bool target_is_class; /* one class id a sample */
     int64_t target_elems; /* f32 targets: elements of one sample */

@@ -31,12 +31,7 @@ enum graph_input {
     GRAPH_INPUT_COUNT
 };
 
-enum graph_phase {
-    GRAPH_FORWARD,
-    GRAPH_LOSS,
-    GRAPH_BACKWARD,
-    GRAPH_METRIC
-};
+enum graph_phase { GRAPH_FORWARD, GRAPH_LOSS, GRAPH_BACKWARD, GRAPH_METRIC };
 
 struct graph_value {
     enum graph_value_kind kind;
@@ -98,6 +93,15 @@ int graph_add_param(struct graph *g, const struct graph_param *param);
 int graph_add_buffer(struct graph *g, const struct graph_buffer *buffer);
 int graph_add_grad(struct graph *g, int param); /* value of kind GRAD */
 
+/* graph_out.value: make a new value, or leave the output out. */
+#define GRAPH_NEW    (-1)
+#define GRAPH_ABSENT (-2)
+
+struct graph_out {
+    int value;        /* an existing value, GRAPH_NEW or GRAPH_ABSENT */
+    const char *name; /* of a new one; NULL as in graph_node_args */
+};
+
 struct graph_node_args {
     enum op op;
     const union op_params *params; /* NULL: all zero */
@@ -109,6 +113,11 @@ struct graph_node_args {
     bool fp32_region;
     /* >= 0: output 0 is this existing value (GRAD, or in-place buffers). */
     int out_value;
+    /* NULL, or op_info(op)->n_out rows that replace out_name, out_value. */
+    const struct graph_out *out;
+    /* Shape of output 0 for ops whose inputs do not tell it (pooling to a
+     * size, gradients of pools and of convolutions, UNFLATTEN); else NULL. */
+    const struct tensor_desc *like;
 };
 
 /* Adds a node, infers its outputs (graph/shape.h) and makes their values.

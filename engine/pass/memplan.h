@@ -19,8 +19,8 @@ struct memplan_block {
     size_t offset;   /* result, a multiple of MEMPLAN_ALIGN */
 };
 
-/* Sets the offsets; returns the bytes needed in all. Zero-size blocks get
- * offset 0. */
+/* Sets the offsets; returns the bytes needed in all, SIZE_MAX when there is no
+ * memory to plan in. Zero-size blocks get offset 0. */
 size_t memplan_assign_offsets(struct memplan_block *blocks, int n);
 
 #endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * graph_print(): a graph as text for people, and for golden tests.
+ *
+ * First what comes from outside, then the nodes in order, one line each (one
+ * more for every further output):
+ *
+ *    0 forward  fc1   linear  fc1.out f32[64,128] <- x, fc1.weight, fc1.bias
+ */
+#include "engine/graph/graph.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const phase_name[] = {
+    [GRAPH_FORWARD] = "forward",
+    [GRAPH_LOSS] = "loss",
+    [GRAPH_BACKWARD] = "backward",
+    [GRAPH_METRIC] = "metric",
+};
+
+static int
+wider(int width, const char *s)
+{
+    const int n = (int)strlen(s);
+
+    return n > width ? n : width;
+}
+
+/* ---- parameters of an op ------------------------------------------------- */
+
+static void
+print_pair(FILE *f, const char *name, const int64_t pair[2], int64_t usual)
+{
+    if (pair[0] == usual && pair[1] == usual)
+        return;
+    fprintf(f, " %s %" PRId64, name, pair[0]);
+    if (pair[1] != pair[0])
+        fprintf(f, "x%" PRId64, pair[1]);
+}
+
+static void
+print_loss_params(FILE *f, const union op_params *p)
+{
+    if (p->loss.label_smoothing != 0)
+        fprintf(f, " label_smoothing %g", p->loss.label_smoothing);
+    if (p->loss.has_ignore_index)
+        fprintf(f, " ignore_index %" PRId64, p->loss.ignore_index);
+}
+
+/* Says what differs from the usual. */
+static void
+print_params(FILE *f, enum op op, const union op_params *p)
+{
+    if (op == OP_CONV2D || op == OP_CONV2D_DX || op == OP_CONV2D_DW) {
+        print_pair(f, "stride", p->conv.stride, 1);
+        print_pair(f, "padding", p->conv.padding, 0);
+        print_pair(f, "dilation", p->conv.dilation, 1);
+        if (p->conv.groups != 1)
+            fprintf(f, " groups %" PRId64, p->conv.groups);
+    } else if (op == OP_MAX_POOL2D || op == OP_AVG_POOL2D ||
+               op == OP_MAX_POOL2D_BWD || op == OP_AVG_POOL2D_BWD) {
+        print_pair(f, "kernel", p->pool.kernel, 0);
+        print_pair(f, "stride", p->pool.stride, 0);
+        print_pair(f, "padding", p->pool.padding, 0);
+        if (p->pool.count_include_pad)
+            fprintf(f, " count_include_pad");
+    } else if (op == OP_BATCH_NORM || op == OP_BATCH_NORM_BWD ||
+               op == OP_BATCH_NORM_EVAL) {
+        fprintf(f, " eps %g", p->batch_norm.eps);
+    } else if (op == OP_STATS_TRACK) {
+        fprintf(f, " momentum %g n %" PRId64, p->batch_norm.momentum,
+                p->batch_norm.n);
+    } else if (op == OP_LAYER_NORM || op == OP_LAYER_NORM_BWD) {
+        fprintf(f, " eps %g dims %d", p->layer_norm.eps, p->layer_norm.n_dims);
+    } else if (op == OP_DROPOUT || op == OP_DROPOUT_BWD) {
+        fprintf(f, " p %g stream %" PRIu32, p->dropout.p, p->dropout.stream);
+    } else if (op == OP_GELU || op == OP_GELU_BWD) {
+        if (p->gelu.tanh)
+            fprintf(f, " tanh");
+    } else if (op == OP_CROSS_ENTROPY || op == OP_CROSS_ENTROPY_BWD ||
+               op == OP_CORRECT) {
+        print_loss_params(f, p);
+    }
+}
+
+/* ---- what comes from outside --------------------------------------------- */
+
+static const char *
+outside_words(const struct graph *g, const struct graph_value *v, char *text,
+              size_t size)
+{
+    static const char *const init_name[] = {[GRAPH_INIT_UNIFORM] = "uniform",
+                                            [GRAPH_INIT_ZERO] = "zeros",
+                                            [GRAPH_INIT_ONE] = "ones"};
+
+    text[0] = '\0';
+    if (v->kind == GRAPH_PARAM) {
+        const struct graph_param *p = graph_param_at(g, v->index);
+
+        if (p->init == GRAPH_INIT_UNIFORM)
+            snprintf(text, size, "uniform +-%.4g%s", p->bound,
+                     p->autocast ? ", may be cast" : "");
+        else
+            snprintf(text, size, "%s%s", init_name[p->init],
+                     p->autocast ? ", may be cast" : "");
+    } else if (v->kind == GRAPH_BUFFER) {
+        snprintf(text, size, "%s",
+                 init_name[graph_buffer_at(g, v->index)->init]);
+    }
+    return text;
+}
+
+static void
+print_outside(FILE *f, const struct graph *g, enum graph_value_kind kind,
+              const char *title, int width)
+{
+    char desc[96], words[64];
+    bool any = false;
+
+    for (int i = 0; i < graph_n_values(g); i++) {
+        const struct graph_value *v = graph_value_at(g, i);
+
+        if (v->kind != kind)
+            continue;
+        if (!any)
+            fprintf(f, "%s\n", title);
+        any = true;
+        tensor_format(&v->desc, desc, sizeof(desc));
+        outside_words(g, v, words, sizeof(words));
+        if (words[0] == '\0')
+            fprintf(f, "     %-*s %s\n", width, v->name, desc);
+        else
+            fprintf(f, "     %-*s %-20s %s\n", width, v->name, desc, words);
+    }
+    if (any)
+        fprintf(f, "\n");
+}
+
+/* ---- nodes --------------------------------------------------------------- */
+
+struct widths {
+    int value, layer, op, out, desc;
+};
+
+static void
+measure(const struct graph *g, struct widths *w)
+{
+    char desc[96];
+
+    *w = (struct widths){0};
+    for (int i = 0; i < graph_n_values(g); i++)
+        if (graph_value_at(g, i)->kind != GRAPH_TEMP)
+            w->value = wider(w->value, graph_value_at(g, i)->name);
+    for (int i = 0; i < graph_n_nodes(g); i++) {
+        const struct graph_node *node = graph_node_at(g, i);
+
+        w->layer = wider(w->layer, node->layer);
+        w->op = wider(w->op, op_info(node->op)->name);
+        for (int k = 0; k < node->n_out; k++) {
+            if (node->out[k] < 0)
+                continue;
+            w->out = wider(w->out, graph_value_at(g, node->out[k])->name);
+            w->desc = wider(
+                w->desc, tensor_format(&graph_value_at(g, node->out[k])->desc,
+                                       desc, sizeof(desc)));
+        }
+    }
+}
+
+static void
+print_inputs(FILE *f, const struct graph *g, const struct graph_node *node)
+{
+    bool any = false;
+
+    fprintf(f, " <-");
+    for (int i = 0; i < node->n_in; i++) {
+        if (node->in[i] < 0)
+            continue;
+        fprintf(f, "%s %s", any ? "," : "",
+                graph_value_at(g, node->in[i])->name);
+        any = true;
+    }
+}
+
+static void
+print_node(FILE *f, const struct graph *g, int id, const struct widths *w)
+{
+    const struct graph_node *node = graph_node_at(g, id);
+    const int indent = 4 + 1 + 8 + 1 + w->layer + 1 + w->op + 1;
+    bool first = true;
+    char desc[96];
+
+    fprintf(f, "%4d %-8s %-*s %-*s ", id, phase_name[node->phase], w->layer,
+            node->layer, w->op, op_info(node->op)->name);
+    for (int k = 0; k < node->n_out; k++) {
+        const struct graph_value *v;
+
+        if (node->out[k] < 0)
+            continue;
+        v = graph_value_at(g, node->out[k]);
+        tensor_format(&v->desc, desc, sizeof(desc));
+        if (!first) {
+            fprintf(f, "%*s%-*s %s\n", indent, "", w->out, v->name, desc);
+            continue;
+        }
+        first = false;
+        fprintf(f, "%-*s %-*s", w->out, v->name, w->desc, desc);
+        print_inputs(f, g, node);
+        print_params(f, node->op, &node->params);
+        fprintf(f, "%s\n", node->fp32_region ? "  [fp32 region]" : "");
+    }
+}
+
+static void
+print_summary(FILE *f, const struct graph *g)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < graph_n_params(g); i++)
+        n += tensor_n_elems(&graph_param_at(g, i)->desc);
+    fprintf(f, "graph: %d nodes, %d parameters of %" PRId64 " elements\n\n",
+            graph_n_nodes(g), graph_n_params(g), n);
+}
+
+char *
+graph_print(const struct graph *g)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    struct widths w;
+
+    if (f == NULL)
+        return NULL;
+    measure(g, &w);
+    print_summary(f, g);
+    print_outside(f, g, GRAPH_INPUT, "inputs", w.value);
+    print_outside(f, g, GRAPH_PARAM, "parameters", w.value);
+    print_outside(f, g, GRAPH_BUFFER, "buffers", w.value);
+    fprintf(f, "nodes\n");
+    for (int i = 0; i < graph_n_nodes(g); i++)
+        print_node(f, g, i, &w);
+    if (fclose(f) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
