@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/cpu.h"
 
+/* One header a family: more than eight, as the table names them all. */
+#include "kernels/cpu/batch_norm.h"
+#include "kernels/cpu/conv.h"
+#include "kernels/cpu/cross_entropy.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/flat.h"
+#include "kernels/cpu/layer_norm.h"
+#include "kernels/cpu/linear.h"
+#include "kernels/cpu/loss.h"
+#include "kernels/cpu/pool2d.h"
 #include "kernels/cpu/shape.h"
 
 const struct kernel_table cpu_table = {
@@ -13,6 +21,19 @@ const struct kernel_table cpu_table = {
             [OP_CAST] = &elementwise_unary,
             [OP_SCALE_LOSS] = &elementwise_scale_loss,
             [OP_GRAD_ACCUMULATE] = &elementwise_grad_accumulate,
+            [OP_STATS_TRACK] = &batch_norm_stats_track,
+            [OP_LINEAR] = &linear_product,
+            [OP_LINEAR_DX] = &linear_product,
+            [OP_LINEAR_DW] = &linear_product,
+            [OP_BIAS_GRAD] = &linear_bias_grad,
+            [OP_CONV2D] = &conv_forward,
+            [OP_CONV2D_DX] = &conv_backward_input,
+            [OP_CONV2D_DW] = &conv_backward_weight,
+            [OP_BATCH_NORM] = &batch_norm_forward,
+            [OP_BATCH_NORM_EVAL] = &batch_norm_eval,
+            [OP_BATCH_NORM_BWD] = &batch_norm_backward,
+            [OP_LAYER_NORM] = &layer_norm_forward,
+            [OP_LAYER_NORM_BWD] = &layer_norm_backward,
             [OP_RELU] = &elementwise_unary,
             [OP_RELU_BWD] = &elementwise_binary,
             [OP_GELU] = &elementwise_unary,
@@ -26,8 +47,23 @@ const struct kernel_table cpu_table = {
             [OP_ADD] = &elementwise_binary,
             [OP_DROPOUT] = &dropout_kernel,
             [OP_DROPOUT_BWD] = &dropout_kernel,
+            [OP_MAX_POOL2D] = &pool2d_max,
+            [OP_MAX_POOL2D_BWD] = &pool2d_max_backward,
+            [OP_AVG_POOL2D] = &pool2d_avg,
+            [OP_AVG_POOL2D_BWD] = &pool2d_avg_backward,
+            [OP_ADAPTIVE_AVG_POOL2D] = &pool2d_avg,
+            [OP_ADAPTIVE_AVG_POOL2D_BWD] = &pool2d_avg_backward,
             [OP_FLATTEN] = &shape_flatten,
             [OP_UNFLATTEN] = &shape_flatten,
+            [OP_CROSS_ENTROPY] = &cross_entropy_forward,
+            [OP_CROSS_ENTROPY_BWD] = &cross_entropy_backward,
+            [OP_MSE] = &loss_forward,
+            [OP_MSE_BWD] = &loss_backward,
+            [OP_L1] = &loss_forward,
+            [OP_L1_BWD] = &loss_backward,
+            [OP_BCE_WITH_LOGITS] = &loss_forward,
+            [OP_BCE_WITH_LOGITS_BWD] = &loss_backward,
+            [OP_CORRECT] = &cross_entropy_correct,
         },
     .flat =
         {

@@ -45,10 +45,11 @@ square_sum(const float *g, int64_t n)
     int64_t i = 0;
 
     for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++) {
-            const double v = (double)g[i + j];
+        for (int j = 0; j < 2; j++) {
+            const lanes_f64 v = __builtin_convertvector(
+                *(const lanes_half *)(g + i + 8 * j), lanes_f64);
 
-            sum[j / 8][j % 8] += v * v;
+            sum[j] += v * v;
         }
     total = lanes_sum_f64(&sum[0]) + lanes_sum_f64(&sum[1]);
     for (; i < n; i++)

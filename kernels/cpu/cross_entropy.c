@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu/cross_entropy.h"
+
+#include <math.h>
+
+#include "kernels/cpu/clones.h"
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vmath.h"
+
+#define BLOCK      1024
+#define ITEM_ELEMS 8192
+
+struct rows_args {
+    const float *x;
+    const int32_t *target;
+    float *dx;
+    double *part; /* one an item */
+    int64_t rows, classes, rows_per_item;
+    double smoothing;
+    bool has_ignore;
+    int64_t ignore;
+    float g;
+};
+
+static struct rows_args
+args_make(const struct kernel_sig *sig, int x_in)
+{
+    const struct tensor_desc *x = &sig->in[x_in];
+    struct rows_args a = {
+        .classes = x->layout == TENSOR_NHWC ? x->dim[1]
+                   : x->rank > 0            ? x->dim[x->rank - 1]
+                                            : 1,
+        .smoothing = sig->params.loss.label_smoothing,
+        .has_ignore = sig->params.loss.has_ignore_index,
+        .ignore = sig->params.loss.ignore_index,
+    };
+
+    a.rows = a.classes > 0 ? tensor_n_elems(x) / a.classes
+                           : tensor_n_elems(&sig->in[x_in + 1]);
+    a.rows_per_item =
+        a.classes > 0 && a.classes < ITEM_ELEMS ? ITEM_ELEMS / a.classes : 1;
+    return a;
+}
+
+static int64_t
+n_items(const struct rows_args *a)
+{
+    return (a->rows + a->rows_per_item - 1) / a->rows_per_item;
+}
+
+static bool
+supports(const struct kernel_sig *sig)
+{
+    const int x = sig->op == OP_CROSS_ENTROPY_BWD ? 1 : 0;
+
+    return sig->in[x].dtype == DTYPE_F32 && sig->in[x + 1].dtype == DTYPE_I32 &&
+           sig->out[0].dtype == DTYPE_F32;
+}
+
+/* ---- one row -------------------------------------------------------------- */
+
+/* Maximum, by the order of floats as integers (NaN with a sign bit is least,
+ * other NaN greatest: either way it returns in the sum of exponentials). */
+CPU_CLONES static float
+row_max(const float *x, int64_t n)
+{
+    int32_t best = INT32_MIN;
+
+#pragma omp simd reduction(max : best)
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t bits = (int32_t)vmath_bits(x[i]);
+        const int32_t key = bits ^ (bits >> 31 & 0x7fffffff);
+
+        best = key > best ? key : best;
+    }
+    best ^= best >> 31 & 0x7fffffff;
+    return vmath_float((uint32_t)best);
+}
+
+CPU_CLONES static double
+block_exp_sum(const float *x, double max, int64_t n)
+{
+    float e[BLOCK];
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        e[i] = vmath_exp((double)x[i] - max);
+    return lanes_sum_array(e, n);
+}
+
+CPU_CLONES static double
+block_shifted_sum(const float *x, float max, int64_t n)
+{
+    float d[BLOCK];
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        d[i] = x[i] - max;
+    return lanes_sum_array(d, n);
+}
+
+/* dx = (p - share) g, share the smoothed weight of every class. */
+CPU_CLONES static void
+row_gradient(const float *x, double max, float inv_sum, float share, float g,
+             float *dx, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        dx[i] = (vmath_exp((double)x[i] - max) * inv_sum - share) * g;
+}
+
+static double
+row_exp_sum(const float *x, double max, int64_t n)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i += BLOCK)
+        sum += block_exp_sum(x + i, max, n - i < BLOCK ? n - i : BLOCK);
+    return sum;
+}
+
+/* (1 - s) (-log p[t]) + s mean over classes of -log p. */
+static double
+row_loss(const struct rows_args *a, const float *x, int64_t t)
+{
+    const int64_t n = a->classes;
+    const float max = row_max(x, n);
+    const double log_sum = log(row_exp_sum(x, (double)max, n));
+    const double nll = log_sum - ((double)x[t] - (double)max);
+    double shifted = 0;
+
+    if (a->smoothing == 0)
+        return nll;
+    for (int64_t i = 0; i < n; i += BLOCK)
+        shifted += block_shifted_sum(x + i, max, n - i < BLOCK ? n - i : BLOCK);
+    return (1 - a->smoothing) * nll +
+           a->smoothing * (log_sum - shifted / (double)n);
+}
+
+static bool
+in_range(const struct rows_args *a, int64_t t)
+{
+    return t >= 0 && t < a->classes;
+}
+
+static bool
+ignored(const struct rows_args *a, int64_t t)
+{
+    return a->has_ignore && t == a->ignore;
+}
+
+/* ---- loss ----------------------------------------------------------------- */
+
+static void
+forward_item(const void *ctx, int64_t item)
+{
+    const struct rows_args *a = ctx;
+    const int64_t begin = item * a->rows_per_item;
+    double sum = 0;
+
+    for (int64_t row = begin; row < begin + a->rows_per_item && row < a->rows;
+         row++) {
+        const int64_t t = a->target[row];
+
+        if (ignored(a, t))
+            continue;
+        sum += in_range(a, t) ? row_loss(a, a->x + row * a->classes, t)
+                              : (double)NAN;
+    }
+    a->part[item] = sum;
+}
+
+static size_t
+workspace_bytes(const struct kernel_sig *sig, void *state)
+{
+    const struct rows_args a = args_make(sig, 0);
+
+    (void)state;
+    return (size_t)n_items(&a) * sizeof(double);
+}
+
+static void
+run_forward(const struct kernel_call *call)
+{
+    struct rows_args a = args_make(call->sig, 0);
+    const float *inv_count = call->in[2];
+    float *loss = call->out[0];
+    double sum = 0;
+
+    a.x = call->in[0];
+    a.target = call->in[1];
+    a.part = call->workspace;
+    parallel_run(n_items(&a), 4 * a.rows * a.classes, call->sig->threads,
+                 forward_item, &a);
+    for (int64_t i = 0; i < n_items(&a); i++)
+        sum += a.part[i];
+    loss[0] = (float)(sum * (double)inv_count[0]);
+}
+
+/* ---- gradient ------------------------------------------------------------- */
+
+static void
+backward_row(const struct rows_args *a, int64_t row)
+{
+    const int64_t n = a->classes, t = a->target[row];
+    const float *x = a->x + row * n;
+    float *dx = a->dx + row * n;
+    const double share = a->smoothing / (double)n;
+    double max, inv_sum, p;
+
+    if (ignored(a, t) || !in_range(a, t)) {
+        for (int64_t i = 0; i < n; i++)
+            dx[i] = ignored(a, t) ? 0.0f : NAN;
+        return;
+    }
+    max = (double)row_max(x, n);
+    inv_sum = 1 / row_exp_sum(x, max, n);
+    row_gradient(x, max, (float)inv_sum, (float)share, a->g, dx, n);
+    p = (double)vmath_exp((double)x[t] - max) * inv_sum;
+    dx[t] = (float)(p - share - (1 - a->smoothing)) * a->g;
+}
+
+static void
+backward_item(const void *ctx, int64_t item)
+{
+    const struct rows_args *a = ctx;
+    const int64_t begin = item * a->rows_per_item;
+
+    for (int64_t row = begin; row < begin + a->rows_per_item && row < a->rows;
+         row++)
+        backward_row(a, row);
+}
+
+static void
+run_backward(const struct kernel_call *call)
+{
+    struct rows_args a = args_make(call->sig, 1);
+    const float *dloss = call->in[0], *inv_count = call->in[3];
+
+    a.x = call->in[1];
+    a.target = call->in[2];
+    a.dx = call->out[0];
+    a.g = dloss[0] * inv_count[0];
+    parallel_run(n_items(&a), 4 * a.rows * a.classes, call->sig->threads,
+                 backward_item, &a);
+}
+
+/* ---- right answers -------------------------------------------------------- */
+
+/* Whether element t of the row is the first maximum, and none is NaN. */
+static bool
+row_correct(const void *x, enum dtype dtype, int64_t begin, int64_t n,
+            int64_t t)
+{
+    const float best = convert_get(x, dtype, begin + t);
+
+    for (int64_t i = 0; i < n; i++) {
+        const float v = convert_get(x, dtype, begin + i);
+
+        if (isnan(v) || (i < t ? v >= best : v > best))
+            return false;
+    }
+    return true;
+}
+
+static void
+run_correct(const struct kernel_call *call)
+{
+    struct rows_args a = args_make(call->sig, 0);
+    float *count = call->out[0];
+    int64_t n = 0;
+
+    a.target = call->in[1];
+    for (int64_t row = 0; row < a.rows; row++) {
+        const int64_t t = a.target[row];
+
+        if (!ignored(&a, t) && in_range(&a, t) &&
+            row_correct(call->in[0], call->sig->in[0].dtype, row * a.classes,
+                        a.classes, t))
+            n++;
+    }
+    count[0] = (float)n;
+}
+
+const struct kernel cross_entropy_forward = {.supports = supports,
+                                             .workspace_bytes = workspace_bytes,
+                                             .run = run_forward};
+const struct kernel cross_entropy_backward = {.supports = supports,
+                                              .run = run_backward};
+const struct kernel cross_entropy_correct = {.run = run_correct};

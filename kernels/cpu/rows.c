@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu/rows.h"
+
+#include <assert.h>
+
+#define CHUNK_ELEMS     32768
+#define CHUNK_LINES_MIN 16
+#define CHUNK_LINES_MAX 64 /* float32 sums of so many rows stay exact enough */
+
+struct rows_plan
+rows_make_plan(int64_t n, int64_t channels)
+{
+    struct rows_plan plan = {.n = n, .channels = channels};
+    int64_t lines;
+
+    if (n == 0 || channels == 0)
+        return plan;
+    assert(n % channels == 0);
+    plan.line =
+        channels < ROWS_SEGMENT ? ROWS_SEGMENT / channels * channels : channels;
+    lines = CHUNK_ELEMS / plan.line;
+    if (lines < CHUNK_LINES_MIN)
+        lines = CHUNK_LINES_MIN;
+    if (lines > CHUNK_LINES_MAX)
+        lines = CHUNK_LINES_MAX;
+    plan.chunk = lines * plan.line;
+    plan.n_chunks = (n + plan.chunk - 1) / plan.chunk;
+    return plan;
+}
+
+void
+rows_chunk_range(const struct rows_plan *plan, int64_t i, int64_t *begin,
+                 int64_t *end)
+{
+    *begin = i * plan->chunk;
+    *end = *begin + plan->chunk < plan->n ? *begin + plan->chunk : plan->n;
+}
+
+int64_t
+rows_segment(const struct rows_plan *plan, int64_t column)
+{
+    const int64_t left = plan->line - column;
+
+    return left < ROWS_SEGMENT ? left : ROWS_SEGMENT;
+}
+
+void
+rows_fold(const struct rows_plan *plan, int64_t column, int64_t width,
+          const float *sum, double *channel)
+{
+    int64_t c = column % plan->channels;
+
+    for (int64_t j = 0; j < width; j++) {
+        channel[c] += (double)sum[j];
+        if (++c == plan->channels)
+            c = 0;
+    }
+}
+
+void
+rows_spread(const struct rows_plan *plan, const float *channel, float *line)
+{
+    int64_t c = 0;
+
+    for (int64_t j = 0; j < plan->line; j++) {
+        line[j] = channel[c];
+        if (++c == plan->channels)
+            c = 0;
+    }
+}
