@@ -43,7 +43,8 @@ struct codec_envelope {
 };
 
 /* Opens one frame's payload. ERR_PROTO with a sentence when it is no envelope;
- * *doc is NULL then. */
+ * *doc is NULL then, and envelope->id is the id where there was a readable
+ * one, else 0, for the refusal. */
 int codec_open(const char *text, size_t len, struct codec_envelope *envelope,
                struct codec_doc **doc, struct err *err);
 

@@ -49,95 +49,52 @@
 #define WORDS_METRICS         "a list of \"loss\" and \"accuracy\""
 #define WORDS_METRIC_OR_NULL  "\"loss\", \"accuracy\" or null"
 
-#define WHOLE(w)                                                               \
-    {                                                                          \
-        -HUGE_VAL, HUGE_VAL, false, false, w                                   \
-    }
+// clang-format off
+/* Bounds and whether a bound itself is allowed: [low, high], (low, high], ...
+ */
+#define CLOSED(low, high, words)    {low, high, false, false, words}
+#define OPEN_LOW(low, high, words)  {low, high, true, false, words}
+#define OPEN_HIGH(low, high, words) {low, high, false, true, words}
+#define OPEN(low, high, words)      {low, high, true, true, words}
+#define WHOLE(words)                CLOSED(-HUGE_VAL, HUGE_VAL, words)
 
-#define RANGE_SIZE_0                                                           \
-    {                                                                          \
-        0, INT_LIMIT, false, false, WORDS_SIZE_0                               \
-    }
-#define RANGE_SIZE_1                                                           \
-    {                                                                          \
-        1, INT_LIMIT, false, false, WORDS_SIZE_1                               \
-    }
-#define RANGE_COUNT_0                                                          \
-    {                                                                          \
-        0, STEP_LIMIT, false, false, WORDS_COUNT_0                             \
-    }
-#define RANGE_COUNT_1                                                          \
-    {                                                                          \
-        1, STEP_LIMIT, false, false, WORDS_COUNT_1                             \
-    }
-#define RANGE_SEED                                                             \
-    {                                                                          \
-        0, SEED_LIMIT, false, false, WORDS_SEED                                \
-    }
-#define RANGE_THREADS                                                          \
-    {                                                                          \
-        0, 1024, false, false, WORDS_THREADS                                   \
-    }
-#define RANGE_ANY                                                              \
-    {                                                                          \
-        -(double)FLT_MAX, FLT_MAX, false, false, WORDS_ANY                     \
-    }
-#define RANGE_NONNEGATIVE                                                      \
-    {                                                                          \
-        0, FLT_MAX, false, false, WORDS_NONNEGATIVE                            \
-    }
-#define RANGE_POSITIVE                                                         \
-    {                                                                          \
-        0, FLT_MAX, true, false, WORDS_POSITIVE                                \
-    }
-#define RANGE_SHARE                                                            \
-    {                                                                          \
-        0, 1, false, false, WORDS_SHARE                                        \
-    }
-#define RANGE_BELOW_1                                                          \
-    {                                                                          \
-        0, 1, false, true, WORDS_BELOW_1                                       \
-    }
-#define RANGE_ABOVE_1                                                          \
-    {                                                                          \
-        1, FLT_MAX, true, false, WORDS_ABOVE_1                                 \
-    }
-#define RANGE_INSIDE_0_1                                                       \
-    {                                                                          \
-        0, 1, true, true, WORDS_INSIDE_0_1                                     \
-    }
-#define RANGE_BOOL      WHOLE(WORDS_BOOL)
-#define RANGE_TEXT      WHOLE(WORDS_TEXT)
-#define RANGE_PATH      WHOLE(WORDS_PATH)
-#define RANGE_DEVICE    WHOLE(WORDS_DEVICE)
-#define RANGE_FORMAT    WHOLE(WORDS_FORMAT)
-#define RANGE_GELU      WHOLE(WORDS_GELU)
-#define RANGE_DTYPE     WHOLE(WORDS_DTYPE)
-#define RANGE_WGRAD     WHOLE(WORDS_WGRAD)
-#define RANGE_OBJECT    WHOLE(WORDS_OBJECT)
-#define RANGE_LAYERS    WHOLE(WORDS_LAYERS)
-#define RANGE_LOSS      WHOLE(WORDS_LOSS)
+#define RANGE_SIZE_0 CLOSED(0, INT_LIMIT, WORDS_SIZE_0)
+#define RANGE_SIZE_1 CLOSED(1, INT_LIMIT, WORDS_SIZE_1)
+#define RANGE_COUNT_0 CLOSED(0, STEP_LIMIT, WORDS_COUNT_0)
+#define RANGE_COUNT_1 CLOSED(1, STEP_LIMIT, WORDS_COUNT_1)
+#define RANGE_SEED CLOSED(0, SEED_LIMIT, WORDS_SEED)
+#define RANGE_THREADS CLOSED(0, 1024, WORDS_THREADS)
+#define RANGE_ANY CLOSED(-(double)FLT_MAX, FLT_MAX, WORDS_ANY)
+#define RANGE_NONNEGATIVE CLOSED(0, FLT_MAX, WORDS_NONNEGATIVE)
+#define RANGE_POSITIVE OPEN_LOW(0, FLT_MAX, WORDS_POSITIVE)
+#define RANGE_SHARE CLOSED(0, 1, WORDS_SHARE)
+#define RANGE_BELOW_1 OPEN_HIGH(0, 1, WORDS_BELOW_1)
+#define RANGE_ABOVE_1 OPEN_LOW(1, FLT_MAX, WORDS_ABOVE_1)
+#define RANGE_INSIDE_0_1 OPEN(0, 1, WORDS_INSIDE_0_1)
+#define RANGE_BOOL WHOLE(WORDS_BOOL)
+#define RANGE_TEXT WHOLE(WORDS_TEXT)
+#define RANGE_PATH WHOLE(WORDS_PATH)
+#define RANGE_DEVICE WHOLE(WORDS_DEVICE)
+#define RANGE_FORMAT WHOLE(WORDS_FORMAT)
+#define RANGE_GELU WHOLE(WORDS_GELU)
+#define RANGE_DTYPE WHOLE(WORDS_DTYPE)
+#define RANGE_WGRAD WHOLE(WORDS_WGRAD)
+#define RANGE_OBJECT WHOLE(WORDS_OBJECT)
+#define RANGE_LAYERS WHOLE(WORDS_LAYERS)
+#define RANGE_LOSS WHOLE(WORDS_LOSS)
 #define RANGE_OPTIMIZER WHOLE(WORDS_OPTIMIZER)
-#define RANGE_SCHEDULE  WHOLE(WORDS_SCHEDULE)
-#define RANGE_ANY_LIST                                                         \
-    {                                                                          \
-        -(double)FLT_MAX, FLT_MAX, false, false, WORDS_ANY_LIST                \
-    }
-#define RANGE_POSITIVE_LIST                                                    \
-    {                                                                          \
-        0, FLT_MAX, true, false, WORDS_POSITIVE_LIST                           \
-    }
-#define RANGE_SHAPE                                                            \
-    {                                                                          \
-        1, INT_LIMIT, false, false, WORDS_SHAPE                                \
-    }
+#define RANGE_SCHEDULE WHOLE(WORDS_SCHEDULE)
+#define RANGE_ANY_LIST CLOSED(-(double)FLT_MAX, FLT_MAX, WORDS_ANY_LIST)
+#define RANGE_POSITIVE_LIST OPEN_LOW(0, FLT_MAX, WORDS_POSITIVE_LIST)
+#define RANGE_SHAPE CLOSED(1, INT_LIMIT, WORDS_SHAPE)
 #define RANGE_INTEGER_OR_NULL WHOLE(WORDS_INTEGER_OR_NULL)
-#define RANGE_GROUPS          WHOLE(WORDS_GROUPS)
-#define RANGE_PATTERNS        WHOLE(WORDS_PATTERNS)
-#define RANGE_SCALER          WHOLE(WORDS_SCALER)
-#define RANGE_REGIONS         WHOLE(WORDS_REGIONS)
-#define RANGE_METRICS         WHOLE(WORDS_METRICS)
-#define RANGE_METRIC_OR_NULL  WHOLE(WORDS_METRIC_OR_NULL)
+#define RANGE_GROUPS WHOLE(WORDS_GROUPS)
+#define RANGE_PATTERNS WHOLE(WORDS_PATTERNS)
+#define RANGE_SCALER WHOLE(WORDS_SCALER)
+#define RANGE_REGIONS WHOLE(WORDS_REGIONS)
+#define RANGE_METRICS WHOLE(WORDS_METRICS)
+#define RANGE_METRIC_OR_NULL WHOLE(WORDS_METRIC_OR_NULL)
+// clang-format on
 
 /* ---- keys ---------------------------------------------------------------- */
 

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/codec_event.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "proto/codec_view.h"
+
+enum type {
+    INT64,
+    INT,
+    REAL,
+    BOOL,
+    STRING,
+    DTYPE,
+    PASS,
+    NONFINITE,
+    SCALE_CAUSE,
+    CHECKPOINT_CAUSE,
+    OUTCOME,
+    SAMPLES, /* u.scale.samples and n_samples */
+    INDEX    /* u.incident.index and rank */
+};
+
+struct field {
+    enum event_kind kind;
+    const char *name;
+    enum type type;
+    size_t offset;
+};
+
+#define F(KIND, member, name, type)                                            \
+    {                                                                          \
+        EVENT_##KIND, #name, type, offsetof(struct event, u.member.name)       \
+    }
+
+static const struct field fields[] = {
+    F(STARTED, started, checkpoint, STRING),
+    F(STARTED, started, total_iterations, INT64),
+    F(STARTED, started, iterations_per_epoch, INT64),
+    F(STARTED, started, n_parameters, INT64),
+    F(STARTED, started, state_bytes, INT64),
+    F(STARTED, started, activation_bytes, INT64),
+    F(STARTED, started, policy, STRING),
+    F(STEP, step, skipped, BOOL),
+    F(STEP, step, loss, REAL),
+    F(STEP, step, grad_norm, REAL),
+    F(STEP, step, lr, REAL),
+    F(STEP, step, scale, REAL),
+    F(STEP, step, samples, INT64),
+    F(STEP, step, step_us, INT64),
+    F(SCALE, scale, cause, SCALE_CAUSE),
+    F(SCALE, scale, before, REAL),
+    F(SCALE, scale, after, REAL),
+    F(SCALE, scale, growth_tracker, INT64),
+    F(SCALE, scale, samples, SAMPLES),
+    F(INCIDENT, incident, replayed, BOOL),
+    F(INCIDENT, incident, located, BOOL),
+    F(INCIDENT, incident, pass, PASS),
+    F(INCIDENT, incident, layer, STRING),
+    F(INCIDENT, incident, op, STRING),
+    F(INCIDENT, incident, tensor, STRING),
+    F(INCIDENT, incident, dtype, DTYPE),
+    F(INCIDENT, incident, index, INDEX),
+    F(INCIDENT, incident, what, NONFINITE),
+    F(INCIDENT, incident, scale, REAL),
+    F(INCIDENT, incident, micro_batch, INT64),
+    F(INCIDENT, incident, sample, INT64),
+    F(EVALUATION, evaluation, loss, REAL),
+    F(EVALUATION, evaluation, accuracy, REAL),
+    F(EVALUATION, evaluation, n, INT64),
+    F(EVALUATION, evaluation, incomplete, BOOL),
+    F(EVALUATION, evaluation, best, BOOL),
+    F(CHECKPOINT, checkpoint, name, STRING),
+    F(CHECKPOINT, checkpoint, cause, CHECKPOINT_CAUSE),
+    F(CHECKPOINT, checkpoint, bytes, INT64),
+    F(CHECKPOINT, checkpoint, duration_us, INT64),
+    F(CHECKPOINT, checkpoint, has_metric, BOOL),
+    F(CHECKPOINT, checkpoint, best, BOOL),
+    F(CHECKPOINT, checkpoint, metric, REAL),
+    F(CHECKPOINT, checkpoint, digest, STRING),
+    F(CHECKPOINT_FAILED, checkpoint_failed, name, STRING),
+    F(CHECKPOINT_FAILED, checkpoint_failed, text, STRING),
+    F(CHECKPOINT_PRUNED, checkpoint_pruned, name, STRING),
+    F(WARNING, warning, text, STRING),
+    F(FINISHED, finished, outcome, OUTCOME),
+    F(FINISHED, finished, error, INT),
+    F(FINISHED, finished, text, STRING),
+};
+
+#define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
+
+static const struct {
+    const char *name;
+    size_t offset;
+} counters[] = {
+    {"seq", offsetof(struct event, seq)},
+    {"t_us", offsetof(struct event, t_us)},
+    {"iteration", offsetof(struct event, iteration)},
+    {"updates", offsetof(struct event, updates)},
+    {"skips", offsetof(struct event, skips)},
+};
+
+#define N_COUNTERS (sizeof(counters) / sizeof(counters[0]))
+
+/* The enumerations are all as large as an int; see the asserts. */
+_Static_assert(sizeof(enum event_pass) == sizeof(int), "enum");
+_Static_assert(sizeof(enum event_scale_cause) == sizeof(int), "enum");
+_Static_assert(sizeof(enum dtype) == sizeof(int), "enum");
+
+/* ---- out ----------------------------------------------------------------- */
+
+static void
+put_ints(struct text *t, const int64_t *v, int n)
+{
+    text_putc(t, '[');
+    for (int i = 0; i < n; i++) {
+        text_puts(t, i > 0 ? "," : "");
+        text_json_int(t, v[i]);
+    }
+    text_putc(t, ']');
+}
+
+/* The word of a field that is an enumeration, else NULL. */
+static const char *
+word_of(enum type type, int v)
+{
+    switch (type) {
+    case DTYPE: return dtype_name((enum dtype)v);
+    case PASS: return event_pass_name((enum event_pass)v);
+    case NONFINITE: return event_nonfinite_name((enum event_nonfinite)v);
+    case SCALE_CAUSE: return event_scale_cause_name((enum event_scale_cause)v);
+    case CHECKPOINT_CAUSE:
+        return event_checkpoint_cause_name((enum event_checkpoint_cause)v);
+    case OUTCOME: return event_outcome_name((enum event_outcome)v);
+    case INT64:
+    case INT:
+    case REAL:
+    case BOOL:
+    case STRING:
+    case SAMPLES:
+    case INDEX: break;
+    }
+    return NULL;
+}
+
+static void
+put_field(struct text *t, const struct event *event, const struct field *f)
+{
+    const void *at = (const char *)event + f->offset;
+    const char *s;
+
+    switch (f->type) {
+    case INT64: text_json_int(t, *(const int64_t *)at); return;
+    case INT: text_json_int(t, *(const int *)at); return;
+    case REAL: text_json_real(t, *(const double *)at); return;
+    case BOOL: text_puts(t, *(const bool *)at ? "true" : "false"); return;
+    case STRING:
+        s = *(const char *const *)at;
+        text_json_string(t, s != NULL ? s : "");
+        return;
+    case DTYPE:
+    case PASS:
+    case NONFINITE:
+    case SCALE_CAUSE:
+    case CHECKPOINT_CAUSE:
+    case OUTCOME:
+        text_json_string(t, word_of(f->type, *(const int *)at));
+        return;
+    case SAMPLES:
+        put_ints(t, event->u.scale.samples, event->u.scale.n_samples);
+        return;
+    case INDEX:
+        assert(event->u.incident.rank >= 0 &&
+               event->u.incident.rank <= EVENT_MAX_RANK);
+        put_ints(t, event->u.incident.index, event->u.incident.rank);
+        return;
+    }
+}
+
+static void
+put_key(struct text *t, const char *name)
+{
+    text_json_string(t, name);
+    text_putc(t, ':');
+}
+
+void
+codec_event_encode(struct text *t, const struct event *event)
+{
+    for (size_t i = 0; i < N_COUNTERS; i++) {
+        text_putc(t, i == 0 ? '{' : ',');
+        if (strcmp(counters[i].name, "iteration") == 0) {
+            put_key(t, "kind");
+            text_json_string(t, event_kind_name(event->kind));
+            text_putc(t, ',');
+        }
+        put_key(t, counters[i].name);
+        text_json_int(
+            t, *(const int64_t *)((const char *)event + counters[i].offset));
+    }
+    for (size_t i = 0; i < N_FIELDS; i++) {
+        if (fields[i].kind != event->kind)
+            continue;
+        text_putc(t, ',');
+        put_key(t, fields[i].name);
+        put_field(t, event, &fields[i]);
+    }
+    text_putc(t, '}');
+}
+
+/* ---- in ------------------------------------------------------------------ */
+
+static int
+parse_word(enum type type, const char *s)
+{
+    int v = -1;
+
+    switch (type) {
+    case DTYPE:
+        v = (int)dtype_parse(s);
+        if (v == DTYPE_NONE && strcmp(s, dtype_name(DTYPE_NONE)) != 0)
+            v = -1;
+        break;
+    case PASS: v = event_pass_parse(s); break;
+    case NONFINITE: v = event_nonfinite_parse(s); break;
+    case SCALE_CAUSE: v = event_scale_cause_parse(s); break;
+    case CHECKPOINT_CAUSE: v = event_checkpoint_cause_parse(s); break;
+    case OUTCOME: v = event_outcome_parse(s); break;
+    case INT64:
+    case INT:
+    case REAL:
+    case BOOL:
+    case STRING:
+    case SAMPLES:
+    case INDEX: break;
+    }
+    return v;
+}
+
+/* An absent field's value, where it is not zero already. */
+static void
+set_default(struct event *event, const struct field *f)
+{
+    void *at = (char *)event + f->offset;
+
+    if (f->type == REAL)
+        *(double *)at = (double)NAN;
+    else if (f->type == STRING)
+        *(const char **)at = "";
+}
+
+static bool
+read_index(const json_t *value, struct event *event)
+{
+    size_t n = json_array_size(value);
+
+    if (!json_is_array(value) || n > EVENT_MAX_RANK)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *element = json_array_get(value, i);
+
+        if (!json_is_integer(element))
+            return false;
+        event->u.incident.index[i] = json_integer_value(element);
+    }
+    event->u.incident.rank = (int)n;
+    return true;
+}
+
+static bool
+read_field(const json_t *value, struct event *event, const struct field *f,
+           struct pool *pool)
+{
+    void *at = (char *)event + f->offset;
+    json_int_t i = json_integer_value(value);
+    int n;
+
+    switch (f->type) {
+    case INT64: *(int64_t *)at = i; return json_is_integer(value);
+    case INT:
+        *(int *)at = (int)i;
+        return json_is_integer(value) && i >= INT_MIN && i <= INT_MAX;
+    case REAL: return codec_view_real(value, at);
+    case BOOL: *(bool *)at = json_is_true(value); return json_is_boolean(value);
+    case STRING:
+        if (!json_is_string(value))
+            return false;
+        *(const char **)at = json_string_value(value);
+        return true;
+    case DTYPE:
+    case PASS:
+    case NONFINITE:
+    case SCALE_CAUSE:
+    case CHECKPOINT_CAUSE:
+    case OUTCOME:
+        n = json_is_string(value)
+                ? parse_word(f->type, json_string_value(value))
+                : -1;
+        *(int *)at = n < 0 ? 0 : n;
+        return n >= 0;
+    case SAMPLES:
+        n = codec_view_ints(value, pool, &event->u.scale.samples);
+        event->u.scale.n_samples = n < 0 ? 0 : n;
+        return n >= 0;
+    case INDEX: return read_index(value, event);
+    }
+    return false;
+}
+
+static int
+read_counters(const json_t *object, struct event *event, struct err *err)
+{
+    for (size_t i = 0; i < N_COUNTERS; i++) {
+        const json_t *value = json_object_get(object, counters[i].name);
+        json_int_t v = json_integer_value(value);
+
+        if (!json_is_integer(value) || v < 0)
+            return err_set(err, ERR_PROTO,
+                           "event.%s must be an integer, 0 or more",
+                           counters[i].name);
+        *(int64_t *)((char *)event + counters[i].offset) = v;
+    }
+    return 0;
+}
+
+int
+codec_event_decode(const json_t *object, struct event *event, struct pool *pool,
+                   struct err *err)
+{
+    const char *kind;
+    int rc, k;
+
+    memset(event, 0, sizeof(*event));
+    if (!json_is_object(object))
+        return err_set(err, ERR_PROTO, "an event must be an object");
+    rc = read_counters(object, event, err);
+    if (rc != 0)
+        return rc;
+    kind = json_string_value(json_object_get(object, "kind"));
+    if (kind == NULL)
+        return err_set(err, ERR_PROTO, "event.kind must be a string");
+    k = event_kind_parse(kind);
+    if (k < 0)
+        return err_set(err, ERR_PROTO, "unknown kind of event \"%.60s\"", kind);
+    event->kind = (enum event_kind)k;
+    for (size_t i = 0; i < N_FIELDS; i++) {
+        const json_t *value = json_object_get(object, fields[i].name);
+
+        if (fields[i].kind != event->kind)
+            continue;
+        set_default(event, &fields[i]);
+        if (value == NULL || read_field(value, event, &fields[i], pool))
+            continue;
+        if (pool_failed(pool))
+            return err_set(err, ERR_NOMEM, "no memory for %s.%s", kind,
+                           fields[i].name);
+        return err_set(err, ERR_PROTO, "%s.%s is not what it should be", kind,
+                       fields[i].name);
+    }
+    return 0;
+}
