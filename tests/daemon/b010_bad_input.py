@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input gets one clear error that names the place, and nothing is lost."""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.environ["TRAIND_SOURCE"], "tests/support"))
+from scenario import (Daemon, blobs, check, equal, main, mlp_spec, npy,
+                      write_spec)
+
+FIVE_FAULTS = """{
+  "name": "bad",
+  "data": {
+    "train": {"format": "npy", "input": "x.npy", "target": "y.npy"},
+    "batch_sise": 32,
+    "batch_size": 0
+  },
+  "model": [{"linear": {"out_feature": 16}}, "relo"],
+  "loss": "cross_entropy",
+  "optimizer": {"adamw": {"lr": "fast"}}
+}
+"""
+
+
+def five_faults_five_lines():
+    """every fault of a spec at once, each with file, line, column and path"""
+    with Daemon() as d:
+        path = os.path.join(d.dir, "bad.json")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(FIVE_FAULTS)
+        for verb in ("validate", "submit"):
+            r = d.try_ctl(verb, path)
+            equal(r.returncode, 65, f"{verb}: exit code")
+            lines = [x for x in r.stderr.split("\n") if ": error: " in x]
+            places = [re.match(r".*bad\.json:(\d+):(\d+): error: (.*)", x)
+                      for x in lines]
+            check(all(places), f"{verb}: places: {r.stderr}")
+            equal(sorted({int(m.group(1)) for m in places}), [5, 6, 8, 10],
+                  f"{verb}: lines of the faults")
+            check(len(lines) >= 5, f"{verb}: five faults: {lines}")
+            text = "\n".join(lines)
+            for word in ("batch_size", "out_features", "relu"):
+                check(f"did you mean {word}" in text,
+                      f"{verb}: suggests {word}: {text}")
+        equal(d.json("list", "--all") if "--all" in d.ctl("help", "list")
+              else [], [], "nothing was queued")
+
+
+def bad_data(name, prepare, words):
+    def scenario():
+        with Daemon() as d:
+            blobs(d.dir)
+            spec = mlp_spec(d.dir)
+            prepare(d.dir, spec)
+            path = write_spec(d.dir, spec)
+            r = d.try_ctl("submit", "--wait", path)
+            check(r.returncode not in (0, 69, 70),
+                  f"exit code {r.returncode}")
+            job = d.json("list", "--all")
+            said = r.stderr + (job[0]["reason"] if job else "")
+            for word in words:
+                check(word in said, f"says {word!r}: {said}")
+            check("\n\n" not in said.strip(), f"one sentence: {said}")
+            d.ctl("ping")
+    scenario.__name__ = name
+    scenario.__doc__ = "a job with it fails with a sentence; traind lives on"
+    return scenario
+
+
+def truncate(path, n):
+    with open(path, "r+b") as f:
+        f.truncate(n)
+
+
+def missing(folder, spec):
+    os.unlink(f"{folder}/x.npy")
+
+
+def truncated(folder, spec):
+    truncate(f"{folder}/x.npy", 1000)
+
+
+def wrong_magic(folder, spec):
+    with open(f"{folder}/x.npy", "wb") as f:
+        f.write(b"PK\x03\x04 this is a zip" * 20)
+
+
+def label_out_of_range(folder, spec):
+    npy(f"{folder}/y.npy", "<i4", (256,), [3 if i == 9 else 0
+                                           for i in range(256)])
+
+
+def other_length(folder, spec):
+    npy(f"{folder}/y.npy", "<i4", (255,), [0] * 255)
+
+
+def shape_that_does_not_fit(folder, spec):
+    spec["model"].insert(0, {"name": "c", "conv2d": {
+        "out_channels": 4, "kernel_size": 3}})
+
+
+def other_weights(folder, spec):
+    with open(f"{folder}/w.safetensors", "wb") as f:
+        f.write(b"\xff" * 8 + b"{}")
+    spec["initial_weights"] = f"{folder}/w.safetensors"
+
+
+main(five_faults_five_lines,
+     bad_data("missing_file", missing, ["x.npy"]),
+     bad_data("truncated_file", truncated, ["x.npy", "1000"]),
+     bad_data("wrong_magic", wrong_magic, ["x.npy"]),
+     bad_data("label_out_of_range", label_out_of_range,
+              ["y.npy", "row 10", "3", "0..2"]),
+     bad_data("wrong_length", other_length, ["256", "255"]),
+     bad_data("shape_that_does_not_fit", shape_that_does_not_fit,
+              ["conv2d"]),
+     bad_data("absurd_safetensors", other_weights, ["w.safetensors"]))

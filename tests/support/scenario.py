@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What daemon scenarios share: a private traind, a client, tiny data.
+
+Everything goes through the real door: processes, the control socket, SQLite.
+Nothing sleeps for a fixed time: wait_for() polls a condition to a deadline
+that only a broken daemon reaches.
+"""
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+BIN = os.environ.get("TRAIND_BIN", "build/dev/bin")
+SOURCE = os.environ.get("TRAIND_SOURCE", os.getcwd())
+DEADLINE_S = 120
+
+
+def wait_for(what, condition, deadline_s=DEADLINE_S):
+    """Polls until condition() is true and returns its value."""
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"timed out waiting for {what}")
+
+
+def check(condition, sentence):
+    if not condition:
+        raise AssertionError(sentence)
+
+
+def equal(got, want, what):
+    if got != want:
+        raise AssertionError(f"{what}: got {got!r}, want {want!r}")
+
+
+# ---- data ------------------------------------------------------------------
+
+def npy(path, code, shape, values):
+    """Writes a version 1 .npy file; code is numpy's ('<f4', '<i4')."""
+    fmt = {"<f4": "f", "<i4": "i", "<f8": "d", "|u1": "B"}[code]
+    head = ("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }" % (
+        code, "".join(f"{n}," for n in shape)))
+    head += " " * (-(len(head) + 11) % 64) + "\n"
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)))
+        f.write(head.encode())
+        f.write(struct.pack(f"<{len(values)}{fmt}", *values))
+
+
+def blobs(folder, n=256, features=8, classes=3, seed=0):
+    """x.npy and y.npy: classes that a small net can learn."""
+    r = random.Random(seed)
+    x, y = [], []
+    for _ in range(n):
+        c = r.randrange(classes)
+        y.append(c)
+        x += [r.gauss(0, 1) + 2.0 * c * (-1) ** k for k in range(features)]
+    npy(os.path.join(folder, "x.npy"), "<f4", (n, features), x)
+    npy(os.path.join(folder, "y.npy"), "<i4", (n,), y)
+
+
+def mlp_spec(folder, **changes):
+    """A small classifier over blobs(); changes replace top-level keys."""
+    spec = {
+        "name": "scenario", "seed": 7, "threads": 1,
+        "data": {
+            "train": {"format": "npy", "input": f"{folder}/x.npy",
+                      "target": f"{folder}/y.npy"},
+            "validation": {"format": "npy", "input": f"{folder}/x.npy",
+                           "target": f"{folder}/y.npy"},
+            "batch_size": 32, "shuffle": True},
+        "model": [{"name": "fc1", "linear": {"out_features": 16}},
+                  {"name": "bn", "batch_norm1d": {}}, "relu",
+                  {"dropout": {"p": 0.1}},
+                  {"name": "head", "linear": {"out_features": 3}}],
+        "loss": "cross_entropy",
+        "optimizer": {"adamw": {"lr": 1e-2}},
+        "amp": {"dtype": "float16",
+                "scaler": {"init_scale": 2.0 ** 24, "growth_interval": 20}},
+        "train": {"epochs": 10, "clip_grad_norm": 1.0},
+        "evaluate": {"every_updates": 20},
+        "checkpoint": {"every_updates": 10, "keep": 3, "best": "accuracy"},
+    }
+    spec.update(changes)
+    return spec
+
+
+def write_spec(folder, spec, name="spec.json"):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(spec, f, indent=2)
+    return path
+
+
+# ---- the daemon -------------------------------------------------------------
+
+class Daemon:
+    """A traind in user mode over a scratch directory."""
+
+    def __init__(self, config="", env=None):
+        self.dir = tempfile.mkdtemp(prefix="traind-t-")
+        self.state = os.path.join(self.dir, "state")
+        self.socket = os.path.join(self.dir, "ctl.sock")
+        self.config = os.path.join(self.dir, "traind.conf")
+        self.log_path = os.path.join(self.dir, "traind.log")
+        self.db_path = os.path.join(self.state, "traind.db")
+        with open(self.config, "w", encoding="utf-8") as f:
+            f.write(config)
+        self.env = dict(os.environ, TRAIND_SOCKET=self.socket, **(env or {}))
+        self.env.pop("NOTIFY_SOCKET", None)
+        self.process = None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, kind, value, trace):
+        with contextlib.suppress(ProcessLookupError):
+            self.kill_workers()
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        if kind is not None:
+            sys.stderr.write(self.log())
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def command(self, *extra):
+        return [os.path.join(BIN, "traind"), "--user", "--config", self.config,
+                "--state-dir", self.state, "--socket", self.socket, *extra]
+
+    def start(self, env=None):
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, env=dict(self.env, **(env or {})))
+        self.wait_ready()
+
+    def wait_ready(self):
+        def ready():
+            check(self.process.poll() is None,
+                  f"traind ended with {self.process.returncode}")
+            return self.try_ctl("ping").returncode == 0
+        wait_for("traind to answer", ready)
+
+    def kill(self):
+        """kill -9."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(DEADLINE_S)
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    # -- the client
+
+    def try_ctl(self, *args, **kw):
+        kw.setdefault("timeout", DEADLINE_S)
+        return subprocess.run(
+            [os.path.join(BIN, "trainctl"), *map(str, args)],
+            capture_output=True, text=True, env=self.env, check=False, **kw)
+
+    def ctl(self, *args, rc=0):
+        r = self.try_ctl(*args)
+        if r.returncode != rc:
+            raise AssertionError(
+                f"trainctl {' '.join(map(str, args))}: exit {r.returncode}, "
+                f"want {rc}\n{r.stdout}{r.stderr}")
+        return r.stdout
+
+    def json(self, *args, rc=0):
+        return json.loads(self.ctl("--json", *args, rc=rc))
+
+    def submit(self, spec, *args):
+        """Submits a spec (dict); returns the job's number."""
+        path = write_spec(self.dir, spec, "submit.json")
+        return int(self.ctl("submit", "--print-id", *args, path).strip())
+
+    def status(self, job):
+        return self.json("status", job)
+
+    def wait_state(self, job, *states):
+        return wait_for(f"job {job} to be {'/'.join(states)}", lambda: (
+            lambda s: s if s["state"] in states else None)(self.status(job)))
+
+    def wait_iteration(self, job, iteration):
+        return wait_for(f"job {job} to reach iteration {iteration}", lambda: (
+            lambda s: s if s["iteration"] >= iteration or
+            s["end_us"] else None)(self.status(job)))
+
+    # -- underneath
+
+    def sql(self, query, *args):
+        """Rows, read by SQLite itself beside the running daemon."""
+        with contextlib.closing(sqlite3.connect(
+                f"file:{self.db_path}?mode=ro", uri=True, timeout=30)) as db:
+            return db.execute(query, args).fetchall()
+
+    def job_dir(self, job):
+        return os.path.join(self.state, "jobs", str(job))
+
+    def worker_pids(self, job=None):
+        """Live processes that are this daemon's workers."""
+        pids = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    argv = f.read().split(b"\0")
+                cwd = os.readlink(f"/proc/{pid}/cwd")
+            except OSError:
+                continue
+            if b"traind-worker" in os.path.basename(argv[0]) and \
+                    cwd.startswith(self.state) and \
+                    (job is None or cwd == self.job_dir(job)):
+                pids.append(int(pid))
+        return pids
+
+    def kill_workers(self, sig=signal.SIGKILL):
+        for pid in self.worker_pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, sig)
+
+    def checkpoint_files(self, job, name):
+        folder = os.path.join(self.job_dir(job), "checkpoints", name)
+        out = {}
+        for f in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, f), "rb") as h:
+                out[f] = h.read()
+        return out
+
+    def final_weights(self, job):
+        """Bytes of model.safetensors of the last good live checkpoint."""
+        (name,), = self.sql(
+            "SELECT name FROM checkpoint WHERE job = ? AND live = 1 AND"
+            " state = 'good' ORDER BY iteration DESC, id DESC LIMIT 1", job)
+        return self.checkpoint_files(job, name)["model.safetensors"]
+
+
+def check_ledger(daemon, job):
+    """The invariants of product.md, read from the database."""
+    for table in ("metric", "scale_event", "incident", "evaluation",
+                  "checkpoint"):
+        bad = daemon.sql(f"SELECT count(*) FROM {table} WHERE job = ? AND"
+                         " iteration <> updates + skips", job)
+        equal(bad, [(0,)], f"{table}: iteration = updates + skips")
+    rows = daemon.sql("SELECT iteration, skipped FROM metric WHERE job = ?"
+                      " AND live = 1 ORDER BY iteration, id", job)
+    equal([r[0] for r in rows], list(range(1, len(rows) + 1)),
+          "live iterations, each once")
+    skipped = [r[0] for r in rows if r[1]]
+    skips = daemon.sql("SELECT iteration FROM scale_event WHERE job = ? AND"
+                       " live = 1 AND cause = 'skip' ORDER BY iteration", job)
+    equal([s[0] for s in skips], skipped, "each skip recorded once")
+    check_scale(daemon, job)
+    return len(rows), len(skipped)
+
+
+def check_scale(daemon, job):
+    """The scale's history obeys the rule, recomputed from the skips alone."""
+    (spec,), = daemon.sql("SELECT spec FROM job WHERE id = ?", job)
+    scaler = json.loads(spec)["amp"]["scaler"]
+    if not scaler.get("enabled", True):
+        return
+    scale, tracker, want = scaler["init_scale"], 0, []
+    for iteration, skipped, used in daemon.sql(
+            "SELECT iteration, skipped, scale FROM metric WHERE job = ? AND"
+            " live = 1 ORDER BY iteration", job):
+        equal(used, scale, f"scale used in iteration {iteration}")
+        before = scale
+        if skipped:
+            scale = scale * scaler["backoff_factor"]
+            if scaler["min_scale"]:
+                scale = max(scale, scaler["min_scale"])
+            tracker = 0
+            want.append((iteration, "skip", before, scale))
+        else:
+            tracker += 1
+            if tracker >= scaler["growth_interval"]:
+                tracker = 0
+                grown = scale * scaler["growth_factor"]
+                if scaler["max_scale"]:
+                    grown = min(grown, scaler["max_scale"])
+                if grown != scale:
+                    scale = grown
+                    want.append((iteration, "growth", before, scale))
+    got = daemon.sql("SELECT iteration, cause, before, after FROM scale_event"
+                     " WHERE job = ? AND live = 1 ORDER BY iteration", job)
+    equal(got, want, "the scale's history")
+
+
+def main(*scenarios):
+    for scenario in scenarios:
+        print(f"-- {scenario.__name__}: {scenario.__doc__}", flush=True)
+        scenario()
+    print(f"{len(scenarios)} scenarios passed")
