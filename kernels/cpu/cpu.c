@@ -3,7 +3,7 @@
 
 /* One header a family: more than eight, as the table names them all. */
 #include "kernels/cpu/batch_norm.h"
-#include "kernels/cpu/conv.h"
+#include "kernels/cpu/conv2d.h"
 #include "kernels/cpu/cross_entropy.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/elementwise.h"
@@ -26,9 +26,9 @@ const struct kernel_table cpu_table = {
             [OP_LINEAR_DX] = &linear_product,
             [OP_LINEAR_DW] = &linear_product,
             [OP_BIAS_GRAD] = &linear_bias_grad,
-            [OP_CONV2D] = &conv_forward,
-            [OP_CONV2D_DX] = &conv_backward_input,
-            [OP_CONV2D_DW] = &conv_backward_weight,
+            [OP_CONV2D] = &conv2d_forward,
+            [OP_CONV2D_DX] = &conv2d_backward_input,
+            [OP_CONV2D_DW] = &conv2d_backward_weight,
             [OP_BATCH_NORM] = &batch_norm_forward,
             [OP_BATCH_NORM_EVAL] = &batch_norm_eval,
             [OP_BATCH_NORM_BWD] = &batch_norm_backward,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/cpu/conv.h"
+#include "kernels/cpu/conv2d.h"
 
 #include <assert.h>
 #include <string.h>
@@ -443,10 +443,11 @@ run_weight(const struct kernel_call *call)
                  sig->threads, weight_item, &k);
 }
 
-const struct kernel conv_forward = {
+const struct kernel conv2d_forward = {
     .supports = supports, .workspace_bytes = workspace_bytes, .run = run_image};
-const struct kernel conv_backward_input = {
+const struct kernel conv2d_backward_input = {
     .supports = supports, .workspace_bytes = workspace_bytes, .run = run_image};
-const struct kernel conv_backward_weight = {.supports = supports,
-                                            .workspace_bytes = workspace_bytes,
-                                            .run = run_weight};
+const struct kernel conv2d_backward_weight = {.supports = supports,
+                                              .workspace_bytes =
+                                                  workspace_bytes,
+                                              .run = run_weight};
