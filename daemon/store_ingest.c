@@ -19,6 +19,7 @@ struct ingest_args {
 /* What the attempt's row holds and how it changes. */
 struct progress {
     int64_t offset, seq;
+    int64_t iteration; /* of the last event in this run of lines */
 };
 
 typedef bool event_fn(struct store_op *op, struct store_conn *conn,
@@ -402,8 +403,10 @@ ingest_line(struct store_op *op, struct store_conn *conn,
     } else if (e.seq > at->seq) {
         ok = handler_of(e.kind)(op, conn, a, &e);
     }
-    if (ok && e.seq > at->seq)
+    if (ok && e.seq > at->seq) {
         at->seq = e.seq;
+        at->iteration = e.iteration;
+    }
     codec_doc_close(&doc);
     return ok;
 }
@@ -440,15 +443,13 @@ write_progress(struct store_op *op, struct store_conn *conn,
     sqlite3_stmt *stmt = store_sql_prepare(
         op, conn,
         "UPDATE attempt SET events_offset = max(events_offset, ?),"
-        " events_seq = ?, end_iteration = max(start_iteration, coalesce("
-        "(SELECT max(iteration) FROM metric AS m WHERE m.job = attempt.job"
-        " AND m.attempt = attempt.attempt), 0))"
+        " events_seq = ?, end_iteration = max(end_iteration, ?)"
         " WHERE job = ? AND attempt = ?");
 
     if (stmt == NULL)
         return false;
-    store_sql_bind(stmt, "iiii", a->offset + (int64_t)a->len, at->seq, a->job,
-                   a->attempt);
+    store_sql_bind(stmt, "iiiii", a->offset + (int64_t)a->len, at->seq,
+                   at->iteration, a->job, a->attempt);
     return store_sql_run(op, stmt);
 }
 
@@ -456,7 +457,7 @@ static void
 run_ingest(struct store_op *op, struct store_conn *conn)
 {
     const struct ingest_args *a = op->args;
-    struct progress at = {0, 0};
+    struct progress at = {0, 0, 0};
     const char *p = a->lines, *end = a->lines + a->len;
 
     if (!read_progress(op, conn, a, &at))
