@@ -14,3 +14,11 @@ target_sources(traind_engine PRIVATE
     data/safetensors_write.c
     data/order.c
     data/prefetch.c)
+# Checkpoints are the engine's other file format.
+target_sources(traind_engine PRIVATE
+    ${CMAKE_CURRENT_SOURCE_DIR}/run/ckpt_dir.c
+    ${CMAKE_CURRENT_SOURCE_DIR}/run/ckpt_manifest.c
+    ${CMAKE_CURRENT_SOURCE_DIR}/run/ckpt_tensors.c
+    ${CMAKE_CURRENT_SOURCE_DIR}/run/ckpt.c
+    ${CMAKE_CURRENT_SOURCE_DIR}/run/ckpt_read.c
+    ${CMAKE_CURRENT_SOURCE_DIR}/run/ckpt_weights.c)
