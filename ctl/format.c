@@ -182,6 +182,65 @@ format_put_safe(FILE *f, const char *s, bool utf8)
     free(safe);
 }
 
+/* Bytes of the UTF-8 character at s, 0 when there is none. */
+static size_t
+utf8_bytes(const unsigned char *s)
+{
+    static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t len = s[0] < 0x80   ? 1
+                 : s[0] < 0xc0 ? 0
+                 : s[0] < 0xe0 ? 2
+                 : s[0] < 0xf0 ? 3
+                 : s[0] < 0xf8 ? 4
+                               : 0;
+    unsigned c = len == 1 ? s[0] : s[0] & (0xffu >> (len + 1));
+
+    for (size_t i = 1; i < len; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (s[i] & 0x3f);
+    }
+    if (len == 0 || c < least[len] || c > 0x10ffff ||
+        (c >= 0xd800 && c <= 0xdfff))
+        return 0;
+    return len;
+}
+
+bool
+format_is_utf8(const char *s)
+{
+    const unsigned char *p = (const unsigned char *)s;
+
+    while (*p != '\0') {
+        size_t len = utf8_bytes(p);
+        if (len == 0)
+            return false;
+        p += len;
+    }
+    return true;
+}
+
+void
+format_put_json(FILE *f, const char *s)
+{
+    const unsigned char *p = (const unsigned char *)s;
+
+    putc('"', f);
+    while (*p != '\0') {
+        size_t len = utf8_bytes(p);
+        if (len == 0)
+            fputs("\\ufffd", f);
+        else if (*p == '"' || *p == '\\')
+            fprintf(f, "\\%c", *p);
+        else if (*p < 0x20 || *p == 0x7f)
+            fprintf(f, "\\u%04x", *p);
+        else
+            fwrite(p, 1, len, f);
+        p += len > 0 ? len : 1;
+    }
+    putc('"', f);
+}
+
 int
 format_width(const char *s, bool utf8)
 {

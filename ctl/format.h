@@ -39,6 +39,11 @@ char *format_safe(const char *s, bool utf8);
 /* Writes it. */
 void format_put_safe(FILE *f, const char *s, bool utf8);
 
+/* Writes s as a JSON string; bytes that are no UTF-8 become U+FFFD. */
+void format_put_json(FILE *f, const char *s);
+/* As RFC 3629 has it. */
+bool format_is_utf8(const char *s);
+
 /* Columns that safe text takes on the terminal. */
 int format_width(const char *s, bool utf8);
 
