@@ -21,14 +21,21 @@ array_count(int rank, const int64_t *dim, size_t elem_bytes, int64_t *n_elems,
     int64_t n = 1;
     bool empty = false;
 
-    /* A zero anywhere makes the product zero, whatever stands before it. */
-    for (int i = 0; i < rank; i++)
-        empty = empty || dim[i] == 0;
-    for (int i = 0; i < rank && !empty; i++)
-        if (dim[i] < 0 || __builtin_mul_overflow(n, dim[i], &n))
+    /* Sizes beside a zero must fit too: whoever multiplies them may do so in
+     * any order. */
+    for (int i = 0; i < rank; i++) {
+        if (dim[i] < 0)
             return false;
+        if (dim[i] == 0)
+            empty = true;
+        else if (__builtin_mul_overflow(n, dim[i], &n))
+            return false;
+    }
+    if (__builtin_mul_overflow(n, (int64_t)elem_bytes, n_bytes))
+        return false;
     *n_elems = empty ? 0 : n;
-    return !__builtin_mul_overflow(*n_elems, (int64_t)elem_bytes, n_bytes);
+    *n_bytes = empty ? 0 : *n_bytes;
+    return true;
 }
 
 static void

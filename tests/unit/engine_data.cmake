@@ -1,1 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
+traind_add_test(idx_test SOURCES idx_test.c LINKS traind_engine ZLIB::ZLIB)
+traind_add_test(npy_test SOURCES npy_test.c LINKS traind_engine)
+traind_add_test(safetensors_test SOURCES safetensors_test.c LINKS traind_engine)
