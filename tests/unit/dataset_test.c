@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "engine/data/dataset.h"
+#include "tests/support/bytes.h"
+
+/* Every test works in its own directory with files "x" and "t". */
+struct place {
+    char dir[64], x[96], t[96];
+};
+
+static int
+make_place(void **state)
+{
+    struct place *p = calloc(1, sizeof(*p));
+
+    assert_non_null(p);
+    bytes_make_dir(p->dir);
+    snprintf(p->x, sizeof(p->x), "%s/x", p->dir);
+    snprintf(p->t, sizeof(p->t), "%s/t", p->dir);
+    *state = p;
+    return 0;
+}
+
+static int
+remove_place(void **state)
+{
+    struct place *p = *state;
+
+    bytes_remove_dir(p->dir);
+    free(p);
+    return 0;
+}
+
+static void
+write_npy(const char *path, const char *descr, const char *shape,
+          const void *data, size_t n_data)
+{
+    char dict[160];
+    uint8_t bytes[4096];
+    size_t n;
+
+    snprintf(dict, sizeof(dict),
+             "{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n", descr,
+             shape);
+    n = strlen(dict);
+    assert_true(10 + n + n_data <= sizeof(bytes));
+    memcpy(bytes, "\x93NUMPY\x01\0", 8);
+    bytes[8] = (uint8_t)n;
+    bytes[9] = 0;
+    memcpy(bytes + 10, dict, n);
+    memcpy(bytes + 10 + n, data, n_data);
+    bytes_write_file(path, bytes, 10 + n + n_data);
+}
+
+static void
+write_hex(const char *path, const char *hex)
+{
+    size_t n;
+    uint8_t *bytes = bytes_from_hex(hex, &n);
+
+    bytes_write_file(path, bytes, n);
+    free(bytes);
+}
+
+static int
+open_place(const struct place *p, enum spec_format format,
+           const struct dataset_options *options, struct dataset **out,
+           struct err *err)
+{
+    const struct spec_source source = {
+        .present = true, .format = format, .input = p->x, .target = p->t};
+
+    err_clear(err);
+    return dataset_open(&source, options, out, err);
+}
+
+/* Sentences start with the path; compare what follows. */
+static void
+check_sentence(const struct err *err, const char *path, const char *sentence)
+{
+    const size_t n = strlen(path);
+
+    assert_int_equal(strncmp(err->msg, path, n), 0);
+    assert_string_equal(err->msg + n, sentence);
+}
+
+static const struct dataset_options classes = {.target_is_class = true};
+static const struct dataset_options values = {.target_is_class = false};
+
+/* ---- labels ------------------------------------------------------------- */
+
+/* Four samples of one feature at most, labels as given. */
+static int
+open_labels(const struct place *p, const char *descr, const void *labels, int n,
+            size_t size, const struct dataset_options *options,
+            struct dataset **out, struct err *err)
+{
+    static const float x[4];
+    char shape[32];
+
+    snprintf(shape, sizeof(shape), "(%d, 1)", n);
+    write_npy(p->x, "<f4", shape, x, (size_t)n * 4);
+    snprintf(shape, sizeof(shape), "(%d,)", n);
+    write_npy(p->t, descr, shape, labels, (size_t)n * size);
+    return open_place(p, SPEC_FORMAT_NPY, options, out, err);
+}
+
+static void
+check_labels(const struct dataset *d, const int32_t *want, int n)
+{
+    static const int64_t ids[] = {0, 1, 2, 3};
+    float input[4];
+    int32_t target[4];
+
+    dataset_fill(d, ids, n, input, target);
+    assert_memory_equal(target, want, (size_t)n * sizeof(*want));
+}
+
+static void
+test_dataset_labels_from_floats(void **state)
+{
+    static const float f4[] = {0, 1, 2};
+    static const double f8[] = {0, 1, 2};
+    static const int32_t want[] = {0, 1, 2};
+    struct dataset *d;
+    struct err err;
+
+    assert_int_equal(open_labels(*state, "<f4", f4, 3, 4, &classes, &d, &err),
+                     0);
+    assert_int_equal(dataset_check_classes(d, 3, &err), 0);
+    check_labels(d, want, 3);
+    dataset_destroy(&d);
+    assert_null(d);
+    assert_int_equal(open_labels(*state, "<f8", f8, 3, 8, &classes, &d, &err),
+                     0);
+    check_labels(d, want, 3);
+    dataset_destroy(&d);
+}
+
+static void
+check_classes_refused(const struct place *p, const int64_t *labels, int n,
+                      const char *sentence)
+{
+    struct dataset *d;
+    struct err err;
+
+    assert_int_equal(open_labels(p, "<i8", labels, n, 8, &classes, &d, &err),
+                     0);
+    assert_int_equal(dataset_check_classes(d, 3, &err), ERR_DATA);
+    check_sentence(&err, p->t, sentence);
+    assert_int_equal(dataset_check_classes(d, 4, &err), 0);
+    dataset_destroy(&d);
+}
+
+static void
+test_dataset_labels_too_big(void **state)
+{
+    static const int64_t too_big[] = {0, 1, 3}, one_based[] = {1, 2, 3, 1};
+
+    check_classes_refused(*state, too_big, 3, ": row 3 value 3, allowed 0..2");
+    check_classes_refused(*state, one_based, 4,
+                          ": row 3 value 3, allowed 0..2; the labels look "
+                          "one-based");
+}
+
+static void
+check_labels_refused(const struct place *p, const double *labels,
+                     const struct dataset_options *options,
+                     const char *sentence)
+{
+    struct dataset *d;
+    struct err err;
+
+    assert_int_equal(open_labels(p, "<f8", labels, 3, 8, options, &d, &err),
+                     ERR_DATA);
+    assert_null(d);
+    check_sentence(&err, p->t, sentence);
+}
+
+static void
+test_dataset_labels_refused(void **state)
+{
+    static const double negative[] = {0, -1, 2}, fraction[] = {0, 2.5, 1};
+    static const double nan_label[] = {0, (double)NAN, 1};
+    static const double ignore[] = {0, -100, 2}, huge[] = {0, 1, 1e30};
+    static const double infinite[] = {0, 1, (double)INFINITY};
+    static const double wide[] = {0, 1, 4294967296.0};
+
+    check_labels_refused(*state, negative, &classes,
+                         ": row 2 value -1, class ids start at 0");
+    check_labels_refused(*state, fraction, &classes,
+                         ": row 2 value 2.5 not an integer");
+    check_labels_refused(*state, nan_label, &classes, ": row 2 NaN");
+    check_labels_refused(*state, infinite, &classes,
+                         ": row 3 value inf not an integer");
+    check_labels_refused(*state, huge, &classes,
+                         ": row 3 value 1e+30 too "
+                         "large");
+    check_labels_refused(*state, wide, &classes,
+                         ": row 3 value 4294967296 too large");
+    check_labels_refused(*state, ignore, &classes,
+                         ": row 2 value -100, class ids start at 0; set "
+                         "loss.ignore_index to -100 to leave such rows out");
+}
+
+static void
+test_dataset_labels_ignored(void **state)
+{
+    static const int64_t labels[] = {0, -100, 2};
+    static const int32_t want[] = {0, -100, 2};
+    static const int64_t ids[] = {1, 1, 2};
+    const struct dataset_options options = {.target_is_class = true,
+                                            .has_ignore_index = true,
+                                            .ignore_index = -100};
+    struct dataset_options other = options;
+    struct dataset *d;
+    struct err err;
+    float input[3];
+    int32_t target[3];
+
+    assert_int_equal(
+        open_labels(*state, "<i8", labels, 3, 8, &options, &d, &err), 0);
+    assert_int_equal(dataset_check_classes(d, 3, &err), 0);
+    check_labels(d, want, 3);
+    assert_int_equal(dataset_count(d, ids, 3), 1);
+    assert_int_equal(dataset_fill(d, ids, 3, input, target), 1);
+    assert_int_equal(dataset_fill(d, ids, 2, input, target), 0);
+    dataset_destroy(&d);
+    /* Another ignore_index does not excuse -100. */
+    other.ignore_index = 255;
+    assert_int_equal(open_labels(*state, "<i8", labels, 3, 8, &other, &d, &err),
+                     ERR_DATA);
+    other.ignore_index = INT64_MAX;
+    assert_int_equal(open_labels(*state, "<i8", labels, 3, 8, &other, &d, &err),
+                     ERR_SPEC);
+    assert_string_equal(err.msg, "loss.ignore_index: 9223372036854775807 does "
+                                 "not fit into 32 bits");
+}
+
+/* An ignored label above the classes is no class. */
+static void
+test_dataset_labels_ignored_255(void **state)
+{
+    static const uint8_t labels[] = {255, 2, 1};
+    const struct dataset_options options = {
+        .target_is_class = true, .has_ignore_index = true, .ignore_index = 255};
+    struct dataset *d;
+    struct err err;
+
+    assert_int_equal(
+        open_labels(*state, "|u1", labels, 3, 1, &options, &d, &err), 0);
+    assert_int_equal(dataset_check_classes(d, 3, &err), 0);
+    assert_int_equal(dataset_check_classes(d, 2, &err), ERR_DATA);
+    dataset_destroy(&d);
+}
+
+/* ---- shapes ------------------------------------------------------------- */
+
+static void
+test_dataset_counts_differ(void **state)
+{
+    const struct place *p = *state;
+    char want[256];
+    struct dataset *d;
+    struct err err;
+
+    write_hex(p->x, "000008030000000200000002000000020001020304050607");
+    write_hex(p->t, "0000080100000003070301");
+    assert_int_equal(open_place(p, SPEC_FORMAT_IDX, &classes, &d, &err),
+                     ERR_DATA);
+    snprintf(want, sizeof(want), ": 2 images, 3 labels; the input is %s", p->x);
+    check_sentence(&err, p->t, want);
+    /* The wrong file of the two: labels are one a sample. */
+    assert_int_equal(rename(p->x, p->t), 0);
+    write_hex(p->x, "00000801000000020703");
+    assert_int_equal(open_place(p, SPEC_FORMAT_IDX, &classes, &d, &err),
+                     ERR_DATA);
+    check_sentence(&err, p->t, ": u8[2,2,2], class labels are one a sample");
+}
+
+static void
+test_dataset_idx_pixels(void **state)
+{
+    const double mean = 0.2860, std = 0.3530;
+    const struct place *p = *state;
+    const struct dataset_options options = {
+        .target_is_class = true, .mean = &mean, .std = &std, .n_normalize = 1};
+    static const int64_t ids[] = {1, 0};
+    struct build_data shape;
+    struct dataset *d;
+    struct err err;
+    float input[8];
+    int32_t target[2];
+
+    write_hex(p->x, "0000080300000002000000020000000200010203fffefdfc");
+    write_hex(p->t, "00000801000000020703");
+    assert_int_equal(open_place(p, SPEC_FORMAT_IDX, &options, &d, &err), 0);
+    dataset_describe(d, &shape);
+    assert_int_equal(shape.rank, 3);
+    assert_int_equal(shape.dim[0], 1);
+    assert_int_equal(shape.dim[1], 2);
+    assert_int_equal(shape.dim[2], 2);
+    assert_true(shape.target_is_class);
+    assert_int_equal(dataset_n_samples(d), 2);
+    assert_int_equal(dataset_fill(d, ids, 2, input, target), 2);
+    assert_int_equal(target[0], 3);
+    assert_int_equal(target[1], 7);
+    /* ToTensor, then Normalize, in float32. */
+    for (int i = 0; i < 8; i++) {
+        const int v = i < 4 ? 255 - i : i - 4;
+        const float want = ((float)v / 255.0f - (float)mean) / (float)std;
+
+        assert_true(input[i] == want);
+    }
+    dataset_destroy(&d);
+}
+
+/* (N, C, H, W) in the file, channels last for the engine. */
+static void
+test_dataset_npy_images(void **state)
+{
+    static const double mean[] = {1, 10}, std[] = {2, 4};
+    const struct place *p = *state;
+    const struct dataset_options options = {
+        .target_is_class = false, .mean = mean, .std = std, .n_normalize = 2};
+    static const int64_t ids[] = {1};
+    float x[2 * 2 * 2 * 3], input[12], target[2];
+    const double t[] = {0.5, 1.5, 2.5, 3.5};
+    struct build_data shape;
+    struct dataset *d;
+    struct err err;
+
+    for (int i = 0; i < 24; i++)
+        x[i] = (float)i;
+    write_npy(p->x, "<f4", "(2, 2, 2, 3)", x, sizeof(x));
+    write_npy(p->t, "<f8", "(2, 2)", t, sizeof(t));
+    assert_int_equal(open_place(p, SPEC_FORMAT_NPY, &options, &d, &err), 0);
+    dataset_describe(d, &shape);
+    assert_int_equal(shape.rank, 3);
+    assert_int_equal(shape.dim[2], 3);
+    assert_int_equal(shape.target_rank, 1);
+    assert_int_equal(shape.target_dim[0], 2);
+    assert_int_equal(shape.target_elems, 2);
+    assert_int_equal(dataset_count(d, ids, 1), 2);
+    assert_int_equal(dataset_fill(d, ids, 1, input, target), 2);
+    assert_true(target[0] == 2.5f && target[1] == 3.5f);
+    for (int at = 0; at < 6; at++)
+        for (int c = 0; c < 2; c++) {
+            const float v = (float)(12 + c * 6 + at);
+
+            assert_true(input[at * 2 + c] ==
+                        (v - (float)mean[c]) / (float)std[c]);
+        }
+    dataset_destroy(&d);
+}
+
+/* u8 images of three channels in IDX: pixels, a table for each channel. */
+static void
+test_dataset_idx_color(void **state)
+{
+    static const double mean[] = {0, 0.5, 1}, std[] = {1, 2, 3};
+    const struct place *p = *state;
+    const struct dataset_options options = {
+        .target_is_class = true, .mean = mean, .std = std, .n_normalize = 3};
+    static const int64_t ids[] = {0};
+    struct dataset *d;
+    struct err err;
+    float input[6];
+    int32_t target[1];
+
+    write_hex(p->x, "0000080400000001000000030000000100000002"
+                    "0a140b150c16");
+    write_hex(p->t, "000008010000000100");
+    assert_int_equal(open_place(p, SPEC_FORMAT_IDX, &options, &d, &err), 0);
+    dataset_fill(d, ids, 1, input, target);
+    for (int at = 0; at < 2; at++)
+        for (int c = 0; c < 3; c++) {
+            const float v = (float)(10 + 10 * at + c) / 255.0f;
+
+            assert_true(input[at * 3 + c] ==
+                        (v - (float)mean[c]) / (float)std[c]);
+        }
+    dataset_destroy(&d);
+}
+
+/* npy: rank 3 stays row-major, u8 is taken as it is, std per last axis. */
+static void
+test_dataset_npy_sequences(void **state)
+{
+    static const uint8_t x[] = {0, 1, 2, 3, 4, 255};
+    static const double mean[] = {1, 2, 3}, std[] = {1, 2, 4};
+    const struct place *p = *state;
+    const float t[] = {7};
+    struct dataset_options options = values;
+    struct build_data shape;
+    struct dataset *d;
+    struct err err;
+    static const int64_t ids[] = {0};
+    float input[6], target[1];
+
+    options.mean = mean;
+    options.std = std;
+    options.n_normalize = 3;
+    write_npy(p->x, "|u1", "(1, 2, 3)", x, sizeof(x));
+    write_npy(p->t, "<f4", "(1,)", t, sizeof(t));
+    assert_int_equal(open_place(p, SPEC_FORMAT_NPY, &options, &d, &err), 0);
+    dataset_describe(d, &shape);
+    assert_int_equal(shape.rank, 2);
+    assert_int_equal(shape.target_rank, 0);
+    assert_int_equal(shape.target_elems, 1);
+    dataset_fill(d, ids, 1, input, target);
+    for (int i = 0; i < 6; i++)
+        assert_true(input[i] ==
+                    ((float)x[i] - (float)mean[i % 3]) / (float)std[i % 3]);
+    assert_true(target[0] == 7.0f);
+    dataset_destroy(&d);
+}
+
+/* Training names non-finite inputs; opening lets them through. */
+static void
+test_dataset_non_finite_inputs(void **state)
+{
+    const struct place *p = *state;
+    static const int64_t ids[] = {0, 1};
+    const float x[] = {NAN, INFINITY};
+    const int32_t t[] = {0, 1};
+    struct dataset *d;
+    struct err err;
+    float input[2];
+    int32_t target[2];
+
+    write_npy(p->x, "<f4", "(2,)", x, sizeof(x));
+    write_npy(p->t, "<i4", "(2, 1)", t, sizeof(t));
+    assert_int_equal(open_place(p, SPEC_FORMAT_NPY, &classes, &d, &err), 0);
+    dataset_fill(d, ids, 2, input, target);
+    assert_true(isnan(input[0]) && isinf(input[1]));
+    assert_int_equal(target[1], 1);
+    dataset_destroy(&d);
+}
+
+static void
+check_refused(const struct place *p, const struct dataset_options *options,
+              int code, const char *path, const char *sentence)
+{
+    struct dataset *d;
+    struct err err;
+
+    assert_int_equal(open_place(p, SPEC_FORMAT_NPY, options, &d, &err), code);
+    assert_null(d);
+    check_sentence(&err, path, sentence);
+}
+
+static void
+test_dataset_refused(void **state)
+{
+    static const double two[] = {1, 1}, zero[] = {0};
+    const struct place *p = *state;
+    struct dataset_options options = classes;
+    const float x[6] = {0};
+
+    write_npy(p->x, "<f4", "(2, 3)", x, sizeof(x));
+    check_refused(p, &classes, ERR_IO, p->t, ": No such file or directory");
+    options.mean = options.std = two;
+    options.n_normalize = 2;
+    check_refused(p, &options, ERR_DATA, p->x,
+                  ": 3 channels, data.normalize has 2 values");
+    options.std = zero;
+    options.n_normalize = 1;
+    check_refused(p, &options, ERR_SPEC, "",
+                  "data.normalize: mean 1 and std 0; std must be above 0 and "
+                  "both finite in float32");
+    write_npy(p->t, "<f4", "()", x, 4);
+    check_refused(p, &values, ERR_DATA, p->t, ": 0 dimensions, allowed 1..5");
+    write_npy(p->t, "<f4", "(2, 0)", x, 0);
+    check_refused(p, &values, ERR_DATA, p->t, ": no elements");
+    write_npy(p->x, "<f4", "()", x, 4);
+    check_refused(p, &classes, ERR_DATA, p->x, ": 0 dimensions, allowed 1..4");
+    write_npy(p->x, "<f4", "(0, 3)", x, 0);
+    check_refused(p, &classes, ERR_DATA, p->x, ": no elements");
+    write_npy(p->x, "<f4", "(1, 1, 1, 1, 1)", x, 4);
+    check_refused(p, &classes, ERR_DATA, p->x, ": 5 dimensions, allowed 1..4");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make_place, remove_place)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_dataset_labels_from_floats),
+        TEST(test_dataset_labels_too_big),
+        TEST(test_dataset_labels_refused),
+        TEST(test_dataset_labels_ignored),
+        TEST(test_dataset_labels_ignored_255),
+        TEST(test_dataset_counts_differ),
+        TEST(test_dataset_idx_pixels),
+        TEST(test_dataset_npy_images),
+        TEST(test_dataset_idx_color),
+        TEST(test_dataset_npy_sequences),
+        TEST(test_dataset_non_finite_inputs),
+        TEST(test_dataset_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "engine/data/prefetch.h"
+#include "tests/support/bytes.h"
+
+#define N        10
+#define FEATURES 3
+
+/* Feature j of sample i is 10 i + j, its label i % 3; i % 3 == 2 is ignored. */
+static struct dataset *
+make_dataset(void)
+{
+    const struct dataset_options options = {
+        .target_is_class = true, .has_ignore_index = true, .ignore_index = 2};
+    char dir[64], x[96], t[96];
+    struct spec_source source = {
+        .present = true, .format = SPEC_FORMAT_IDX, .input = x, .target = t};
+    uint8_t input[12 + 2 * N * FEATURES] = {0, 0, 0x0b, 2, 0, 0,
+                                            0, N, 0,    0, 0, FEATURES};
+    uint8_t label[8 + N] = {0, 0, 8, 1, 0, 0, 0, N};
+    struct dataset *d;
+    struct err err;
+
+    bytes_make_dir(dir);
+    snprintf(x, sizeof(x), "%s/x", dir);
+    snprintf(t, sizeof(t), "%s/t", dir);
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < FEATURES; j++)
+            input[12 + 2 * (i * FEATURES + j) + 1] = (uint8_t)(10 * i + j);
+        label[8 + i] = (uint8_t)(i % 3);
+    }
+    bytes_write_file(x, input, sizeof(input));
+    bytes_write_file(t, label, sizeof(label));
+    assert_int_equal(dataset_open(&source, &options, &d, &err), 0);
+    bytes_remove_dir(dir);
+    return d;
+}
+
+static struct order
+make_order(int64_t batch, int64_t accumulate)
+{
+    return (struct order){.seed = 7,
+                          .n_samples = N,
+                          .batch_size = batch,
+                          .accumulate = accumulate,
+                          .shuffle = true};
+}
+
+static void
+check_batch(const struct prefetch_batch *b, const int64_t *ids)
+{
+    assert_int_equal((uintptr_t)b->input % 64, 0);
+    assert_int_equal((uintptr_t)b->target % 64, 0);
+    for (int64_t i = 0; i < b->n; i++) {
+        assert_int_equal(b->ids[i], ids[i]);
+        assert_int_equal(((const int32_t *)b->target)[i], ids[i] % 3);
+        for (int j = 0; j < FEATURES; j++)
+            assert_true(b->input[i * FEATURES + j] == (float)(10 * ids[i] + j));
+    }
+}
+
+static void
+check_window(const struct prefetch_window *w, const struct order *o,
+             int64_t position)
+{
+    const struct order_window at = order_window_at(o, position);
+    int64_t ids[N], done = 0, n_count = 0;
+
+    order_permute(o, at.epoch, ids);
+    assert_memory_equal(&w->at, &at, sizeof(at));
+    assert_memory_equal(w->ids, ids + at.first,
+                        (size_t)at.n_samples * sizeof(*ids));
+    for (int64_t i = 0; i < at.n_samples; i++)
+        n_count += ids[at.first + i] % 3 != 2;
+    assert_int_equal(w->n_count, n_count);
+    for (int64_t b = 0; b < at.n_batches; b++) {
+        assert_int_equal(w->batch[b].n, order_batch_size_at(o, &at, b));
+        check_batch(&w->batch[b], ids + at.first + done);
+        done += w->batch[b].n;
+    }
+}
+
+/* Three epochs on, then back and forth as resume and rollback do. */
+static void
+walk(int64_t batch, int64_t accumulate, bool threaded)
+{
+    static const int64_t jumps[] = {5, 5, 0, 1, 2, 100, 7, 8, 6, 99, 100, 0};
+    const struct order o = make_order(batch, accumulate);
+    struct dataset *d = make_dataset();
+    struct prefetch *p;
+    struct err err;
+
+    assert_int_equal(prefetch_create(d, &o, threaded, &p, &err), 0);
+    for (int64_t i = 0; i < 3 * order_windows_per_epoch(&o) + 1; i++)
+        check_window(prefetch_window_at(p, i), &o, i);
+    for (size_t i = 0; i < sizeof(jumps) / sizeof(jumps[0]); i++)
+        check_window(prefetch_window_at(p, jumps[i]), &o, jumps[i]);
+    prefetch_destroy(&p);
+    assert_null(p);
+    dataset_destroy(&d);
+}
+
+static void
+test_prefetch_in_order(void **state)
+{
+    (void)state;
+    for (int threaded = 0; threaded < 2; threaded++) {
+        walk(4, 1, threaded);
+        walk(2, 3, threaded);
+        walk(N, 1, threaded);
+        walk(1000, 1000, threaded);
+        walk(1, 1, threaded);
+    }
+}
+
+/* What was delivered stays until the next call, while the thread is filling. */
+static void
+test_prefetch_window_stays(void **state)
+{
+    const struct order o = make_order(4, 1);
+    struct dataset *d = make_dataset();
+    struct prefetch *p;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(prefetch_create(d, &o, true, &p, &err), 0);
+    for (int64_t i = 0; i < 200; i++) {
+        const struct prefetch_window *w = prefetch_window_at(p, i);
+
+        for (int again = 0; again < 5; again++)
+            check_window(w, &o, i);
+    }
+    prefetch_destroy(&p);
+    dataset_destroy(&d);
+}
+
+/* Destroyed at once, or while the thread fills. */
+static void
+test_prefetch_ends(void **state)
+{
+    const struct order o = make_order(4, 1);
+    struct dataset *d = make_dataset();
+    struct prefetch *p = NULL;
+    struct err err;
+
+    (void)state;
+    prefetch_destroy(&p);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(prefetch_create(d, &o, true, &p, &err), 0);
+        if (i % 2 == 0)
+            prefetch_window_at(p, i);
+        prefetch_destroy(&p);
+    }
+    dataset_destroy(&d);
+}
+
+static void
+test_prefetch_drop_last_leaves_none(void **state)
+{
+    struct order o = make_order(11, 1);
+    struct dataset *d = make_dataset();
+    struct prefetch *p;
+    struct err err;
+
+    (void)state;
+    o.drop_last = true;
+    assert_int_equal(prefetch_create(d, &o, true, &p, &err), ERR_SPEC);
+    assert_null(p);
+    assert_string_equal(err.msg, "data.batch_size: 11, but there are 10 "
+                                 "samples and drop_last leaves none");
+    dataset_destroy(&d);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_prefetch_in_order),
+        cmocka_unit_test(test_prefetch_window_stays),
+        cmocka_unit_test(test_prefetch_ends),
+        cmocka_unit_test(test_prefetch_drop_last_leaves_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
