@@ -167,6 +167,7 @@ spec_parse(const char *text, size_t len, struct spec **out,
     if (spec == NULL || r.pool == NULL || r.slots == NULL)
         goto out;
     spec->memory = r.pool;
+    r.tree.cursor.line = r.tree.cursor.col = 1;
     rc = parse(&r, text, len, spec);
     if (rc == ERR_SPEC)
         rc = give_faults(&r, faults);

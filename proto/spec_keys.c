@@ -11,34 +11,36 @@
 #define STEP_LIMIT 9007199254740992.0 /* counters: exact as a double */
 #define SEED_LIMIT 9223372036854775807.0
 
-#define WORDS_SIZE_0        "an integer, 0 or more"
-#define WORDS_SIZE_1        "an integer, 1 or more"
-#define WORDS_COUNT_0       "an integer, 0 or more"
-#define WORDS_COUNT_1       "an integer, 1 or more"
-#define WORDS_SEED          "an integer from 0 to 2^63 - 1"
-#define WORDS_THREADS       "an integer from 0 to 1024"
-#define WORDS_ANY           "a number"
-#define WORDS_NONNEGATIVE   "a number, 0 or more"
-#define WORDS_POSITIVE      "a number above 0"
-#define WORDS_SHARE         "a number from 0 to 1"
-#define WORDS_BELOW_1       "two numbers, each 0 or more and below 1"
-#define WORDS_ABOVE_1       "a number above 1"
-#define WORDS_INSIDE_0_1    "a number above 0 and below 1"
-#define WORDS_BOOL          "true or false"
-#define WORDS_TEXT          "a string"
-#define WORDS_PATH          "a path"
-#define WORDS_DEVICE        "\"cpu\""
-#define WORDS_FORMAT        "\"idx\" or \"npy\""
-#define WORDS_GELU          "\"none\" or \"tanh\""
-#define WORDS_DTYPE         "\"float32\", \"float16\" or \"bfloat16\""
-#define WORDS_WGRAD         "\"fp32\" or \"pytorch\""
-#define WORDS_OBJECT        "an object"
-#define WORDS_LAYERS        "a list of layers"
-#define WORDS_LOSS          "a loss: its name, or an object with its settings"
-#define WORDS_OPTIMIZER     "an optimizer: an object with its settings"
-#define WORDS_SCHEDULE      "a schedule: its name, or an object of settings"
-#define WORDS_ANY_LIST      "a number or a list of numbers"
-#define WORDS_POSITIVE_LIST "a number above 0 or a list of such"
+#define WORDS_SIZE_0         "an integer, 0 or more"
+#define WORDS_SIZE_1         "an integer, 1 or more"
+#define WORDS_COUNT_0        "an integer, 0 or more"
+#define WORDS_COUNT_1        "an integer, 1 or more"
+#define WORDS_SEED           "an integer from 0 to 2^63 - 1"
+#define WORDS_THREADS        "an integer from 0 to 1024"
+#define WORDS_ANY            "a number"
+#define WORDS_NONNEGATIVE    "a number, 0 or more"
+#define WORDS_POSITIVE       "a number above 0"
+#define WORDS_SHARE          "a number from 0 to 1"
+#define WORDS_BELOW_1        "two numbers, each 0 or more and below 1"
+#define WORDS_ABOVE_1        "a number above 1"
+#define WORDS_INSIDE_0_1     "a number above 0 and below 1"
+#define WORDS_BOOL           "true or false"
+#define WORDS_TEXT           "a string"
+#define WORDS_PATH           "a path"
+#define WORDS_PATH_OR_NULL   "a path or null"
+#define WORDS_OBJECT_OR_NULL "an object or null"
+#define WORDS_DEVICE         "\"cpu\""
+#define WORDS_FORMAT         "\"idx\" or \"npy\""
+#define WORDS_GELU           "\"none\" or \"tanh\""
+#define WORDS_DTYPE          "\"float32\", \"float16\" or \"bfloat16\""
+#define WORDS_WGRAD          "\"fp32\" or \"pytorch\""
+#define WORDS_OBJECT         "an object"
+#define WORDS_LAYERS         "a list of layers"
+#define WORDS_LOSS           "a loss: its name, or an object with its settings"
+#define WORDS_OPTIMIZER      "an optimizer: an object with its settings"
+#define WORDS_SCHEDULE       "a schedule: its name, or an object of settings"
+#define WORDS_ANY_LIST       "a number or a list of numbers"
+#define WORDS_POSITIVE_LIST  "a number above 0 or a list of such"
 #define WORDS_SHAPE                                                            \
     "an integer, or a list of at most 4 integers, each 1 or more"
 #define WORDS_INTEGER_OR_NULL "an integer or null"
@@ -74,6 +76,8 @@
 #define RANGE_BOOL WHOLE(WORDS_BOOL)
 #define RANGE_TEXT WHOLE(WORDS_TEXT)
 #define RANGE_PATH WHOLE(WORDS_PATH)
+#define RANGE_PATH_OR_NULL WHOLE(WORDS_PATH_OR_NULL)
+#define RANGE_OBJECT_OR_NULL WHOLE(WORDS_OBJECT_OR_NULL)
 #define RANGE_DEVICE WHOLE(WORDS_DEVICE)
 #define RANGE_FORMAT WHOLE(WORDS_FORMAT)
 #define RANGE_GELU WHOLE(WORDS_GELU)

@@ -4,8 +4,8 @@
  *
  * Private to proto/: what spec_print.c and the codec write with. Running out
  * of memory is remembered and told once, by text_take(). Numbers are spelled
- * with the fewest digits that read back as the same bits, whatever the locale;
- * non-finite ones as "NaN", "Infinity", "-Infinity". Bytes of a string that
+ * with 15 to 17 digits, as many as it takes to read back the same bits in any
+ * locale; non-finite ones as "NaN", "Infinity", "-Infinity". Bytes of a string that
  * are no UTF-8 come out as U+FFFD: one odd path may not spoil a whole reply.
  */
 #ifndef PROTO_TEXT_H
