@@ -27,31 +27,50 @@ call_held_job_fini(struct call_held_job *held)
     codec_doc_close(&held->doc);
 }
 
-/* Waits for the reply: 0 with the reply open for client_read(). */
+/* The daemon's sentence, or the table's where it sent none. */
 static int
-await_reply(struct link *link, int64_t deadline_ms, struct err *err)
+take_refusal(struct link *link, struct err *err)
 {
-    enum client_news news = CLIENT_NOTHING;
-    int rc;
+    const struct err *error = &client_envelope(link_client(link))->error;
+    int code = error->code < 0 ? error->code : ERR_PROTO;
 
+    link_set_refused(link, true);
+    return err_set(err, code, "%s",
+                   error->msg[0] != '\0' ? error->msg : err_line(code));
+}
+
+int
+call_await(struct link *link, int64_t deadline_ms, enum client_news *news,
+           struct err *err)
+{
     for (;;) {
-        rc = link_wait(link, deadline_ms, &news, err);
+        int rc = link_wait(link, deadline_ms, news, err);
         if (rc < 0)
             return rc;
-        switch (news) {
-        case CLIENT_REPLY: return 0;
-        case CLIENT_REFUSAL: {
-            const struct err *error =
-                &client_envelope(link_client(link))->error;
-            return err_set(err, error->code < 0 ? error->code : ERR_PROTO, "%s",
-                           error->msg[0] != '\0' ? error->msg
-                                                 : err_line(error->code));
-        }
-        case CLIENT_NOTICE: /* of no request of ours that is a stream */
+        switch (*news) {
+        case CLIENT_REPLY:
+        case CLIENT_NOTICE: return 0;
+        case CLIENT_REFUSAL: return take_refusal(link, err);
         case CLIENT_HELLO:
         case CLIENT_NOTHING: break;
         }
     }
+}
+
+/* Asks and waits: 0 with the reply open for client_read(). */
+static int
+ask(struct link *link, enum message_id message, const void *args,
+    int64_t deadline_ms, struct err *err)
+{
+    enum client_news news = CLIENT_NOTHING;
+    int rc;
+
+    link_set_refused(link, false);
+    rc = client_ask(link_client(link), message, args, err);
+    if (rc == 0)
+        rc = call_await(link, deadline_ms, &news, err);
+    assert(rc < 0 || news == CLIENT_REPLY); /* the client lets no notice in */
+    return rc;
 }
 
 int
@@ -59,10 +78,8 @@ call_one_by(struct link *link, enum message_id message, const void *args,
             int64_t deadline_ms, void *out, struct err *err)
 {
     struct client *client = link_client(link);
-    int rc = client_ask(client, message, args, err);
+    int rc = ask(link, message, args, deadline_ms, err);
 
-    if (rc == 0)
-        rc = await_reply(link, deadline_ms, err);
     if (rc == ERR_TIMEOUT)
         return err_set(err, ERR_TIMEOUT, "timed out");
     if (rc == 0 && client_envelope(client)->n_items != 1)
@@ -142,10 +159,8 @@ read_page(struct link *link, struct page *p, bool *more, struct err *err)
 {
     struct client *client = link_client(link);
     int64_t deadline_ms = link_now_ms() + link_timeout_ms(link);
-    int rc = client_ask(client, p->message, p->args, err);
+    int rc = ask(link, p->message, p->args, deadline_ms, err);
 
-    if (rc == 0)
-        rc = await_reply(link, deadline_ms, err);
     if (rc == ERR_TIMEOUT)
         return link_silent(link, err);
     if (rc < 0)

@@ -29,6 +29,11 @@ int call_one(struct link *link, enum message_id message, const void *args,
 int call_one_by(struct link *link, enum message_id message, const void *args,
                 int64_t deadline_ms, void *out, struct err *err);
 
+/* The next notice or the reply of a STREAM that was asked for; a refusal is
+ * its error. As link_wait() otherwise. */
+int call_await(struct link *link, int64_t deadline_ms, enum client_news *news,
+               struct err *err);
+
 /* Called for each record; a negative code ends the walk. */
 typedef int call_row_fn(void *ctx, const void *view, struct err *err);
 /* A MANY message, page after page. */

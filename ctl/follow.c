@@ -141,38 +141,23 @@ read_stream(struct follow *f, struct retry *retry, struct call_held_job *final,
             struct err *err)
 {
     enum client_news news = CLIENT_NOTHING;
+    struct view_job job;
     int rc = begin_stream(f, err);
 
     while (rc == 0) {
-        struct client *client = link_client(f->s->link);
-        rc = link_wait(f->s->link, -1, &news, err);
-        if (rc < 0)
+        rc = call_await(f->s->link, -1, &news, err);
+        if (rc < 0 || news == CLIENT_REPLY)
             break;
-        switch (news) {
-        case CLIENT_NOTICE:
-            retry_forget(retry);
-            rc = take_notice(f, err);
-            break;
-        case CLIENT_REPLY: {
-            struct view_job job;
-            rc = client_read(client, 0, &job, err);
-            if (rc == 0 && job.exit_code < 0)
-                return err_set(err, ERR_UNREACHABLE,
-                               "the daemon ended the "
-                               "stream of job %s",
-                               f->ref);
-            return rc == 0 ? call_hold_job(final, &job, err) : rc;
-        }
-        case CLIENT_REFUSAL: {
-            const struct err *error = &client_envelope(client)->error;
-            return err_set(err, error->code < 0 ? error->code : ERR_PROTO, "%s",
-                           error->msg);
-        }
-        case CLIENT_HELLO:
-        case CLIENT_NOTHING: break;
-        }
+        retry_forget(retry);
+        rc = take_notice(f, err);
     }
-    return rc;
+    if (rc < 0)
+        return rc;
+    rc = client_read(link_client(f->s->link), 0, &job, err);
+    if (rc == 0 && job.exit_code < 0) /* it is going away */
+        return err_set(err, ERR_UNREACHABLE,
+                       "the daemon ended the stream of job %s", f->ref);
+    return rc == 0 ? call_hold_job(final, &job, err) : rc;
 }
 
 /* The bar belongs to a terminal if either stream is one; else plain lines go

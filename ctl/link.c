@@ -20,7 +20,7 @@ struct link {
     int fd, interrupt_fd;
     char path[LINK_PATH_BYTES];
     int64_t timeout_ms;
-    bool greeted;
+    bool greeted, refused;
     struct client *client; /* owned */
 };
 
@@ -267,6 +267,18 @@ int64_t
 link_timeout_ms(const struct link *link)
 {
     return link->timeout_ms;
+}
+
+void
+link_set_refused(struct link *link, bool refused)
+{
+    link->refused = refused;
+}
+
+bool
+link_was_refused(const struct link *link)
+{
+    return link->refused;
 }
 
 /* ---- moving bytes --------------------------------------------------------*/

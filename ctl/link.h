@@ -13,6 +13,8 @@
 
 #include "proto/client.h"
 
+#include <stdbool.h>
+
 struct link;
 
 struct link_options {
@@ -48,6 +50,9 @@ int64_t link_timeout_ms(const struct link *link);
  * when interrupted; ERR_PROTO, ERR_NOMEM. */
 int link_wait(struct link *link, int64_t deadline_ms, enum client_news *news,
               struct err *err);
+/* Whether the last request was refused: only then has the client faults. */
+void link_set_refused(struct link *link, bool refused);
+bool link_was_refused(const struct link *link);
 /* The sentence for an answer that did not come within the time. */
 int link_silent(const struct link *link, struct err *err);
 

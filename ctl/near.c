@@ -14,26 +14,27 @@ min3(int a, int b, int c)
     return m < c ? m : c;
 }
 
-/* Levenshtein's distance of the first WORD_MAX bytes. */
+/* Edits between the first WORD_MAX bytes: a letter put in, left out or changed,
+ * or two neighbours exchanged. */
 static int
 count_edits(const char *a, const char *b)
 {
     int na = (int)strnlen(a, WORD_MAX), nb = (int)strnlen(b, WORD_MAX);
-    int row[WORD_MAX + 1];
+    int d[WORD_MAX + 1][WORD_MAX + 1];
 
+    for (int i = 0; i <= na; i++)
+        d[i][0] = i;
     for (int j = 0; j <= nb; j++)
-        row[j] = j;
-    for (int i = 1; i <= na; i++) {
-        int diagonal = row[0];
-        row[0] = i;
+        d[0][j] = j;
+    for (int i = 1; i <= na; i++)
         for (int j = 1; j <= nb; j++) {
-            int above = row[j];
-            row[j] = min3(row[j] + 1, row[j - 1] + 1,
-                          diagonal + (a[i - 1] != b[j - 1]));
-            diagonal = above;
+            d[i][j] = min3(d[i - 1][j] + 1, d[i][j - 1] + 1,
+                           d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] &&
+                a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < d[i][j])
+                d[i][j] = d[i - 2][j - 2] + 1;
         }
-    }
-    return row[nb];
+    return d[na][nb];
 }
 
 struct near

@@ -232,8 +232,11 @@ specfile_refused(struct session *s, const struct specfile *file,
                  specfile_fault_fn *fn, void *ctx)
 {
     struct faults_to to = {s, file, fn, ctx, 0};
-    struct client *client = link_client(s->link);
+    struct client *client;
 
+    if (s->link == NULL || !link_was_refused(s->link))
+        return 0;
+    client = link_client(s->link);
     for (int i = 0; i < client_n_faults(client); i++) {
         struct view_fault fault;
         if (client_read_fault(client, i, &fault) == 0)
