@@ -128,7 +128,7 @@ ckpt_dir_begin(int parent, const char *name, struct err *err)
     int fd;
 
     if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-        return err_set(err, ERR_EXISTS, "%s: exists already", name);
+        return err_set(err, ERR_EXISTS, "exists already");
     format_tmp(tmp, name);
     remove_tree(parent, tmp);
     if (mkdirat(parent, tmp, 0777) < 0)
@@ -168,9 +168,8 @@ ckpt_dir_commit(int parent, int dir, const char *name, struct err *err)
     if (rc < 0)
         return rc;
     if (rename_new(parent, tmp, name) < 0)
-        return errno == EEXIST
-                   ? err_set(err, ERR_EXISTS, "%s: exists already", name)
-                   : refuse(err, errno, name);
+        return errno == EEXIST ? err_set(err, ERR_EXISTS, "exists already")
+                               : refuse(err, errno, name);
     rc = pass("ckpt.after_rename", name, err);
     if (rc == 0 && fsync(parent) < 0)
         rc = refuse(err, errno, name);

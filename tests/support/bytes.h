@@ -8,6 +8,11 @@
 #ifndef TESTS_SUPPORT_BYTES_H
 #define TESTS_SUPPORT_BYTES_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "engine/data/safetensors.h"
+#include "engine/run/ckpt.h"
+#include "tests/support/place.h"
+
+/* ---- writing and reading ------------------------------------------------ */
+
+static void
+test_ckpt_round_trip(void **state)
+{
+    struct place *p = *state;
+    struct ckpt_info written, info;
+    struct err err;
+    const uint64_t version = p->other->weights_version;
+
+    model_state_fill(p->state, 100);
+    p->state->scaler.scale = 700.7000122070312f;
+    p->state->scaler.growth_factor = 1.001;
+    p->state->scaler.backoff_factor = 0.7;
+    p->state->scaler.growth_interval = 2;
+    p->state->scaler.growth_tracker = 1;
+    assert_int_equal(ckpt_write(p->state, &p->args, &written, &err), 0);
+    assert_string_equal(written.name, NAME_100);
+    assert_true(written.n_bytes > 0);
+    check_entries(p, 1, 0);
+
+    /* Stages of an unfinished step do not survive a load. */
+    p->other->scaler.opt[0].stage = SCALER_UNSCALED;
+    assert_int_equal(
+        ckpt_read(p->ckpt, NAME_100, p->other, &p->args, &info, &err), 0);
+    assert_true(model_state_equal(p->other, p->state));
+    assert_int_equal(p->other->scaler.opt[0].stage, SCALER_READY);
+    assert_true(p->other->weights_version != version);
+    assert_string_equal(info.name, NAME_100);
+    assert_memory_equal(&info.count, &p->state->count, sizeof(info.count));
+    assert_int_equal(info.attempt, 1);
+    assert_int_equal(info.n_bytes, written.n_bytes);
+    assert_string_equal(info.digest, written.digest);
+    assert_true(info.has_metric && info.metric == 0.1);
+    assert_string_equal(info.policy, POLICY);
+    assert_true(info.spec_hash == 0xfedcba9876543210u);
+    ckpt_info_fini(&info);
+}
+
+/* Smallest scales and odd factors come back as the same bits. */
+static void
+test_ckpt_scaler_bits(void **state)
+{
+    static const float scales[] = {0x1p-149f, 0x1p-127f, 1e38f,
+                                   3.0f,      0.0f,      16777217.0f};
+    struct place *p = *state;
+    struct ckpt_info info;
+    struct err err;
+
+    for (int i = 0; i < 6; i++) {
+        model_state_fill(p->state, i);
+        p->state->scaler.scale = scales[i];
+        p->state->scaler.growth_factor = nextafter(2.0, 3.0 + i);
+        assert_int_equal(ckpt_write(p->state, &p->args, &info, &err), 0);
+        assert_int_equal(
+            ckpt_read(p->ckpt, info.name, p->other, &p->args, &info, &err), 0);
+        assert_true(model_state_equal(p->other, p->state));
+        ckpt_info_fini(&info);
+    }
+}
+
+static void
+test_ckpt_deterministic(void **state)
+{
+    static const char *const files[] = {"model.safetensors",
+                                        "optimizer.safetensors", "state.json",
+                                        "manifest.json"};
+    struct place *p = *state;
+    char other[96], a[256], b[256];
+    size_t n, m;
+
+    write_one(p, 100);
+    snprintf(other, sizeof(other), "%s/other", p->dir);
+    p->args.directory = other;
+    write_one(p, 100);
+    for (int i = 0; i < 4; i++) {
+        uint8_t *x, *y;
+
+        path_of(p, NAME_100, files[i], a);
+        snprintf(b, sizeof(b), "%s/" NAME_100 "/%s", other, files[i]);
+        x = bytes_read_file(a, &n);
+        y = bytes_read_file(b, &m);
+        assert_int_equal(n, m);
+        assert_memory_equal(x, y, n);
+        free(x);
+        free(y);
+    }
+}
+
+/* The five values under PyTorch's names; a 64-bit seed as text. */
+static void
+test_ckpt_state_text(void **state)
+{
+    static const char want[] = "  \"scaler\": {\n"
+                               "    \"enabled\": true,\n"
+                               "    \"scale\": 1124.0,\n"
+                               "    \"growth_factor\": 2.0,\n"
+                               "    \"backoff_factor\": 0.5,\n"
+                               "    \"growth_interval\": 2000,\n"
+                               "    \"_growth_tracker\": 2\n"
+                               "  },\n";
+    struct place *p = *state;
+    char path[256];
+    uint8_t *text;
+    size_t n;
+
+    write_one(p, 100);
+    path_of(p, NAME_100, "state.json", path);
+    text = bytes_read_file(path, &n);
+    assert_non_null(strstr((const char *)text, want));
+    assert_non_null(
+        strstr((const char *)text, "\"seed\": \"18446744073709551515\""));
+    free(text);
+}
+
+static void
+test_ckpt_model_names(void **state)
+{
+    static const char *const names[] = {
+        "0.bias",         "0.weight",      "1.num_batches_tracked",
+        "1.running_mean", "1.running_var", "1.weight"};
+    struct place *p = *state;
+    const struct safetensors_entry *e;
+    struct safetensors *f;
+    struct err err;
+    char path[256];
+    int64_t tracked;
+
+    write_one(p, 100);
+    path_of(p, NAME_100, "model.safetensors", path);
+    assert_int_equal(safetensors_open(path, &f, &err), 0);
+    assert_int_equal(safetensors_n_entries(f), 6);
+    for (int i = 0; i < 6; i++)
+        assert_non_null(safetensors_find(f, names[i]));
+    e = safetensors_find(f, "1.num_batches_tracked");
+    assert_int_equal(e->desc.dtype, DTYPE_I64);
+    assert_int_equal(e->desc.rank, 0);
+    memcpy(&tracked, e->data, sizeof(tracked));
+    assert_int_equal(tracked, 98);
+    assert_string_equal(safetensors_metadata(f, "policy"), POLICY);
+    safetensors_close(&f);
+    path_of(p, NAME_100, "optimizer.safetensors", path);
+    assert_int_equal(safetensors_open(path, &f, &err), 0);
+    assert_int_equal(safetensors_n_entries(f), 6);
+    assert_non_null(safetensors_find(f, "m.0.weight"));
+    assert_non_null(safetensors_find(f, "v.0.bias"));
+    safetensors_close(&f);
+}
+
+static void
+test_ckpt_no_moments_no_metric(void **state)
+{
+    struct place *p = *state;
+    struct ckpt_info info;
+    struct err err;
+
+    p->args.n_moments = 0;
+    p->args.policy = NULL;
+    p->args.metric = (double)NAN;
+    write_one(p, 100);
+    assert_int_equal(
+        ckpt_read(p->ckpt, NAME_100, p->other, &p->args, &info, &err), 0);
+    assert_false(info.has_metric);
+    assert_null(info.policy);
+}
+
+static void
+test_ckpt_exists(void **state)
+{
+    struct place *p = *state;
+    struct ckpt_info info;
+    struct err err;
+
+    write_one(p, 100);
+    p->state->weights[0] += 1.0f;
+    assert_int_equal(ckpt_write(p->state, &p->args, &info, &err), ERR_EXISTS);
+    assert_string_equal(err.msg, "checkpoint " NAME_100 ": exists already");
+    check_entries(p, 1, 0);
+    check_reads(p, NAME_100, 100);
+    p->args.attempt = 2; /* of another attempt it is another checkpoint */
+    write_one(p, 100);
+    check_entries(p, 2, 0);
+}
+
+static void
+test_ckpt_misuse(void **state)
+{
+    struct place *p = *state;
+    struct ckpt_info info;
+    struct err err;
+
+    model_state_fill(p->state, 100);
+    p->state->scaler.opt[0].stage = SCALER_UNSCALED;
+    assert_int_equal(ckpt_write(p->state, &p->args, &info, &err), ERR_MISUSE);
+    p->state->scaler.opt[0].stage = SCALER_READY;
+    p->state->count.skips++;
+    assert_int_equal(ckpt_write(p->state, &p->args, &info, &err), ERR_MISUSE);
+    check_entries(p, 0, 0);
+}
+
+/* ---- another model ------------------------------------------------------ */
+
+static void
+check_mismatch(struct place *p, const char *sentence)
+{
+    struct ckpt_info info;
+    struct err err;
+
+    assert_int_equal(
+        ckpt_read(p->ckpt, NAME_100, p->other, &p->args, &info, &err),
+        ERR_CKPT);
+    assert_string_equal(err.msg, sentence);
+    assert_true(p->other->weights[0] == 7.0f);
+    assert_int_equal(p->other->count.iteration, 7);
+}
+
+static void
+test_ckpt_other_model(void **state)
+{
+    struct place *p = *state;
+    struct state_tensor *t = p->other->param;
+    char *name;
+
+    write_one(p, 100);
+    t[0].desc.dim[0] = 4;
+    t[0].desc.dim[1] = 3;
+    check_mismatch(p, NAME_100 ": model.safetensors: 0.weight is f32[3,4], "
+                               "the model has f32[4,3]");
+    t[0].desc.dim[0] = 3;
+    t[0].desc.dim[1] = 4;
+    name = strdup("2.bias");
+    free((void *)(uintptr_t)t[1].name);
+    t[1].name = name;
+    check_mismatch(p, NAME_100 ": model.safetensors: 2.bias is missing");
+    p->other->n_params = 1;
+    check_mismatch(p, NAME_100 ": model.safetensors: 0.bias is not in the "
+                               "model");
+    p->other->n_params = 3;
+    free(name);
+    t[1].name = strdup("0.bias");
+    p->args.moment_name[0] = "momentum";
+    p->args.n_moments = 1;
+    check_mismatch(p, NAME_100 ": optimizer.safetensors: momentum.0.weight "
+                               "is missing");
+}
+
+/* From fp32 to fp16: a scale of 1 that nothing ever moved is no start. */
+static void
+test_ckpt_scaler_switched_on(void **state)
+{
+    struct place *p = *state;
+    struct ckpt_info info;
+    struct err err;
+
+    model_state_fill(p->state, 100);
+    p->state->scaler.enabled = false;
+    p->state->scaler.scale = 1.0f;
+    assert_int_equal(ckpt_write(p->state, &p->args, &info, &err), 0);
+    p->other->scaler.scale = 65536.0f;
+    assert_int_equal(
+        ckpt_read(p->ckpt, NAME_100, p->other, &p->args, &info, &err), 0);
+    ckpt_info_fini(&info);
+    assert_true(p->other->scaler.scale == 65536.0f);
+}
+
+/* ---- initial weights ---------------------------------------------------- */
+
+static void
+write_weights(const char *path, const struct safetensors_entry *e, int n)
+{
+    const int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    struct err err;
+    char digest[33];
+    int64_t n_bytes;
+
+    assert_true(fd >= 0);
+    assert_int_equal(
+        safetensors_write(fd, e, n, NULL, 0, digest, &n_bytes, &err), 0);
+    close(fd);
+}
+
+static void
+test_ckpt_weights_of_checkpoint(void **state)
+{
+    struct place *p = *state;
+    struct err err;
+    char path[256];
+
+    write_one(p, 100);
+    path_of(p, NAME_100, "model.safetensors", path);
+    assert_int_equal(ckpt_read_weights(path, p->other, &err), 0);
+    assert_memory_equal(p->other->weights, p->state->weights,
+                        (size_t)p->state->param_elems * sizeof(float));
+    assert_memory_equal(p->other->buffers, p->state->buffers,
+                        (size_t)p->state->buffer_elems * sizeof(float));
+    assert_int_equal(p->other->count.iteration, 7); /* weights alone */
+    assert_true(p->other->moment1[0] == 7.1f);
+}
+
+static void
+test_ckpt_weights_other_dtypes(void **state)
+{
+    struct place *p = *state;
+    const int64_t shape[] = {3, 4}, three[] = {3};
+    uint16_t weight[12], bias[3] = {0x3f80, 0xc000, 0x4049};
+    double scalar = 0.1;
+    const struct safetensors_entry e[] = {
+        {"0.weight", tensor_make(DTYPE_F16, 2, shape), weight},
+        {"0.bias", tensor_make(DTYPE_BF16, 1, three), bias},
+        {"1.weight", tensor_make(DTYPE_F64, 0, NULL), &scalar},
+        {"head.extra", tensor_make(DTYPE_F64, 0, NULL), &scalar}};
+    const struct state *s = p->other;
+    char path[256], want[320];
+    struct err err;
+
+    for (int i = 0; i < 12; i++)
+        weight[i] = (uint16_t)(0x3c00 + i);
+    snprintf(path, sizeof(path), "%s/w", p->dir);
+    write_weights(path, e, 4);
+    assert_int_equal(ckpt_read_weights(path, p->other, &err), 0);
+    for (int i = 0; i < 12; i++)
+        assert_true(s->weights[s->param[0].offset + i] ==
+                    1.0f + (float)i / 1024.0f);
+    assert_true(s->weights[s->param[1].offset] == 1.0f);
+    assert_true(s->weights[s->param[1].offset + 1] == -2.0f);
+    assert_true(s->weights[s->param[2].offset] == 0.1f);
+    assert_true(s->buffers[0] == 7.3f); /* not in the file */
+
+    model_state_fill(p->other, 7);
+    weight[5] = 0x7c00;
+    write_weights(path, e, 4);
+    assert_int_equal(ckpt_read_weights(path, p->other, &err), ERR_DATA);
+    snprintf(want, sizeof(want), "%s: 0.weight[1,1] is inf", path);
+    assert_string_equal(err.msg, want);
+    weight[5] = 0;
+    scalar = 1e300; /* beyond float32 */
+    write_weights(path, e, 4);
+    assert_int_equal(ckpt_read_weights(path, p->other, &err), ERR_DATA);
+    snprintf(want, sizeof(want), "%s: 1.weight is inf", path);
+    assert_string_equal(err.msg, want);
+    write_weights(path, e, 2);
+    assert_int_equal(ckpt_read_weights(path, p->other, &err), ERR_DATA);
+    snprintf(want, sizeof(want), "%s: 1.weight is missing", path);
+    assert_string_equal(err.msg, want);
+    /* Nothing was taken over by any of these. */
+    model_state_fill(p->state, 7);
+    assert_true(model_state_equal(p->other, p->state));
+}
+
+static void
+test_ckpt_weights_other_shape(void **state)
+{
+    struct place *p = *state;
+    const int64_t shape[] = {4, 3};
+    const float weight[12] = {0};
+    const struct safetensors_entry e = {
+        "0.weight", tensor_make(DTYPE_F32, 2, shape), weight};
+    char path[256], want[320];
+    struct err err;
+
+    snprintf(path, sizeof(path), "%s/w", p->dir);
+    assert_int_equal(ckpt_read_weights(path, p->other, &err), ERR_IO);
+    write_weights(path, &e, 1);
+    assert_int_equal(ckpt_read_weights(path, p->other, &err), ERR_DATA);
+    snprintf(want, sizeof(want),
+             "%s: 0.weight is f32[4,3], the model has f32[3,4]", path);
+    assert_string_equal(err.msg, want);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_ckpt_round_trip),
+        TEST(test_ckpt_scaler_bits),
+        TEST(test_ckpt_deterministic),
+        TEST(test_ckpt_state_text),
+        TEST(test_ckpt_model_names),
+        TEST(test_ckpt_no_moments_no_metric),
+        TEST(test_ckpt_exists),
+        TEST(test_ckpt_misuse),
+        TEST(test_ckpt_other_model),
+        TEST(test_ckpt_scaler_switched_on),
+        TEST(test_ckpt_weights_of_checkpoint),
+        TEST(test_ckpt_weights_other_dtypes),
+        TEST(test_ckpt_weights_other_shape),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
