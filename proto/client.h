@@ -28,8 +28,8 @@ void client_sent(struct client *client, size_t n);
 
 /* Starts a request; args is the request view's struct. ERR_STATE while another
  * is under way. May be called before the hello arrived. */
-int client_ask(struct client *client, enum message_id message,
-               const void *args, struct err *err);
+int client_ask(struct client *client, enum message_id message, const void *args,
+               struct err *err);
 /* Grants n more notices to the request under way. */
 int client_grant(struct client *client, int64_t n, struct err *err);
 

@@ -37,9 +37,9 @@ struct codec_envelope {
     int64_t id;              /* all but hello and one way */
     enum message_id message; /* request, one way */
     int64_t credit;
-    bool more;               /* reply of a MANY that was cut into pages */
-    struct err error;        /* refusal */
-    int n_items;             /* reply: 1 for an item */
+    bool more;        /* reply of a MANY that was cut into pages */
+    struct err error; /* refusal */
+    int n_items;      /* reply: 1 for an item */
 };
 
 /* Opens one frame's payload. ERR_PROTO with a sentence when it is no envelope;
@@ -60,8 +60,8 @@ int codec_read_fault(struct codec_doc *doc, int i, struct view_fault *out);
 /* Writers: malloc'd NUL-terminated text, its length in *len; NULL means no
  * memory. `items` is an array of n structs of the reply's view. */
 char *codec_write_hello(const struct view_hello *hello, size_t *len);
-char *codec_write_request(int64_t id, enum message_id message,
-                          const void *args, size_t *len);
+char *codec_write_request(int64_t id, enum message_id message, const void *args,
+                          size_t *len);
 char *codec_write_reply(int64_t id, enum message_id message, const void *items,
                         int n_items, bool more, size_t *len);
 char *codec_write_refusal(int64_t id, const struct err *error,

@@ -88,8 +88,8 @@ struct event {
         struct {
             enum event_scale_cause cause;
             double before, after;
-            int64_t growth_tracker;     /* after */
-            const int64_t *samples;     /* ids in the data set; skips only */
+            int64_t growth_tracker; /* after */
+            const int64_t *samples; /* ids in the data set; skips only */
             int n_samples;
         } scale;
         struct {

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define FRAME_HEADER_BYTES 4
-#define FRAME_MAX_BYTES (8 * 1024 * 1024)
+#define FRAME_MAX_BYTES    (8 * 1024 * 1024)
 
 struct frame_reader; /* opaque */
 

@@ -26,16 +26,11 @@
 
 enum message_flow { MESSAGE_CONTROL, MESSAGE_ORDER, MESSAGE_REPORT };
 enum message_right { MESSAGE_ANY, MESSAGE_OWNER, MESSAGE_NONE };
-enum message_shape {
-    MESSAGE_ONE,
-    MESSAGE_MANY,
-    MESSAGE_STREAM,
-    MESSAGE_LATER
-};
+enum message_shape { MESSAGE_ONE, MESSAGE_MANY, MESSAGE_STREAM, MESSAGE_LATER };
 
 /* MESSAGE_ID_status, ...: dense indices, not the wire numbers. */
 enum message_id {
-#define MESSAGE(name, number, flow, right, request, reply, shape, doc)        \
+#define MESSAGE(name, number, flow, right, request, reply, shape, doc)         \
     MESSAGE_ID_##name,
 #include "proto/messages.def"
 #undef MESSAGE

@@ -20,10 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SPEC_MAX_BYTES (1024 * 1024)
-#define SPEC_MAX_DEPTH 64
+#define SPEC_MAX_BYTES  (1024 * 1024)
+#define SPEC_MAX_DEPTH  64
 #define SPEC_MAX_LAYERS 4096
-#define SPEC_NAME_MAX 128 /* bytes of a job's name, UTF-8, no control chars */
+#define SPEC_NAME_MAX   128 /* bytes of a job's name, UTF-8, no control chars */
 
 enum spec_layer_kind {
 #define LAYER(id, name, doc) SPEC_LAYER_##id,
@@ -196,9 +196,9 @@ struct spec {
 };
 
 struct spec_fault {
-    int line, col;      /* 1-based */
-    char path[160];     /* "model[2].conv2d.kernel_size" */
-    char message[256];  /* "unknown key; did you mean kernel_size?" */
+    int line, col;     /* 1-based */
+    char path[160];    /* "model[2].conv2d.kernel_size" */
+    char message[256]; /* "unknown key; did you mean kernel_size?" */
 };
 
 struct spec_faults {

@@ -25,10 +25,10 @@ struct view_strs {
     int n;
 };
 
-#define VIEW_TYPE_I64 int64_t
-#define VIEW_TYPE_F64 double
+#define VIEW_TYPE_I64  int64_t
+#define VIEW_TYPE_F64  double
 #define VIEW_TYPE_BOOL bool
-#define VIEW_TYPE_STR const char *
+#define VIEW_TYPE_STR  const char *
 #define VIEW_TYPE_I64S struct view_i64s
 #define VIEW_TYPE_STRS struct view_strs
 
@@ -43,9 +43,9 @@ enum view_field_type {
 
 /* Structs: struct view_job, struct view_metric, ... */
 #define VIEW_MEMBER(type, name, doc) VIEW_TYPE_##type name;
-#define VIEW_STRUCT(view)                                                     \
-    struct view_##view {                                                      \
-        VIEW_##view(VIEW_MEMBER) char view_end;                               \
+#define VIEW_STRUCT(view)                                                      \
+    struct view_##view {                                                       \
+        VIEW_##view(VIEW_MEMBER) char view_end;                                \
     };
 VIEW_LIST(VIEW_STRUCT)
 #undef VIEW_STRUCT

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "proto/utf8.h"
-#include "spec_samples.h"
+#include "tests/unit/spec_samples.h"
 
 static struct spec_faults
 refuse(const char *text, size_t len)

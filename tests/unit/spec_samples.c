@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "spec_samples.h"
+#include "tests/unit/spec_samples.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "spec_samples.h"
+#include "tests/unit/spec_samples.h"
 
 /* All with ' for ". */
 static void

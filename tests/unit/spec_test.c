@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "spec_samples.h"
+#include "tests/unit/spec_samples.h"
 
 static struct spec *
 parse_sample(const char *sample)
