@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/engine.h"
+
+#include "engine/run/loop.h"
+#include "engine/run/policy.h"
+#include "engine/run/source.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct engine {
+    const struct spec *spec; /* borrowed */
+    const struct backend *backend;
+    int threads;
+    struct source source;
+    struct variants *variants; /* owned, as all below */
+    struct state *state;
+    struct optimizer *optimizer;
+    struct prefetch *prefetch;
+    struct evaluate *evaluate;
+    struct keeper *keeper;
+    struct replay *replay;
+    char *policy;
+    char *directory; /* ".../checkpoints" */
+    char resumed_from[CKPT_NAME_MAX];
+    struct report report;
+    struct step step;
+    struct loop loop;
+};
+
+/* ---- compiling ------------------------------------------------------------*/
+
+static int
+add_variants(struct engine *e, struct err *err)
+{
+    const struct source *s = &e->source;
+    const struct variants_options o = {
+        .spec = e->spec,
+        .data = &s->data,
+        .backend = e->backend,
+        .threads = e->threads,
+    };
+    const struct {
+        enum build_mode mode;
+        int64_t batch_size;
+    } wanted[] = {{BUILD_TRAIN, s->train_full},
+                  {BUILD_TRAIN, s->train_last},
+                  {BUILD_EVAL, s->eval_full},
+                  {BUILD_EVAL, s->eval_last}};
+
+    e->variants = variants_create();
+    if (e->variants == NULL)
+        return err_set(err, ERR_NOMEM, "engine: no memory");
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        if (wanted[i].batch_size == 0)
+            continue;
+        const int rc = variants_add(e->variants, &o, wanted[i].mode,
+                                    wanted[i].batch_size, err);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* Classes are the last dimension of the prediction. */
+static int
+check_classes(const struct engine *e, struct err *err)
+{
+    const struct graph *g = program_graph(variants_program_at(e->variants, 0));
+    const struct graph_value *y = graph_value_at(g, graph_roles(g)->output);
+
+    assert(y->desc.rank >= 1);
+    return source_check_classes(&e->source, y->desc.dim[y->desc.rank - 1], err);
+}
+
+static int
+compile(struct engine *e, struct err *err)
+{
+    int rc = source_open(e->spec, &e->source, err);
+
+    if (rc == 0)
+        rc = add_variants(e, err);
+    return rc != 0 ? rc : check_classes(e, err);
+}
+
+static int
+make_state(struct engine *e, struct err *err)
+{
+    const struct graph *g = program_graph(variants_program_at(e->variants, 0));
+    int rc = state_create(g, optimizer_n_moments(e->spec), &e->state, err);
+
+    if (rc != 0)
+        return rc;
+    e->state->seed = e->spec->seed;
+    scaler_init(&e->state->scaler, &e->spec->amp.scaler);
+    state_init_weights(e->state, g);
+    if (e->spec->initial_weights != NULL) {
+        rc = ckpt_read_weights(e->spec->initial_weights, e->state, err);
+        e->state->weights_version++;
+    }
+    return rc != 0 ? rc : variants_bind(e->variants, e->state, err);
+}
+
+/* ---- resuming -------------------------------------------------------------*/
+
+/* Iteration in a name ("it000000500-a1"); -1 when it is no such name. */
+static int64_t
+name_iteration(const char *name)
+{
+    long long iteration, attempt;
+
+    if (sscanf(name, "it%lld-a%lld", &iteration, &attempt) != 2)
+        return -1;
+    return iteration;
+}
+
+/* Names that are still of the live line once the run goes on from where it
+ * does; those that did not verify are not counted as healthy either. */
+static int
+filter_kept(const struct engine *e, const struct engine_options *o,
+            const char **kept)
+{
+    bool resumed_seen = false;
+    int n = 0;
+
+    if (e->resumed_from[0] == '\0')
+        return 0;
+    for (int i = 0; i < o->n_keep; i++) {
+        const int64_t it = name_iteration(o->keep[i]);
+        const bool resumed = strcmp(o->keep[i], e->resumed_from) == 0;
+        if (it < 0 || (it >= e->state->count.iteration && !resumed))
+            continue;
+        bool failed = false;
+        for (int j = 0; j < o->n_resume && !failed; j++) {
+            if (strcmp(o->resume[j], e->resumed_from) == 0)
+                break;
+            failed = strcmp(o->resume[j], o->keep[i]) == 0;
+        }
+        if (failed)
+            continue;
+        kept[n++] = o->keep[i];
+        resumed_seen |= resumed;
+    }
+    if (!resumed_seen)
+        kept[n++] = e->resumed_from;
+    return n;
+}
+
+static bool
+is_kept(const char *const *kept, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(kept[i], name) == 0)
+            return true;
+    return false;
+}
+
+static int
+report_bad(const struct engine *e, const char *name, const struct err *why,
+           struct err *err)
+{
+    struct event event = {.kind = EVENT_CHECKPOINT_FAILED};
+
+    event.u.checkpoint_failed.name = name;
+    event.u.checkpoint_failed.text = why->msg;
+    return report_emit(&e->report, &event, err);
+}
+
+static int
+resume(struct engine *e, const struct engine_options *o,
+       const struct ckpt_write_args *args, struct err *err)
+{
+    struct ckpt_info info = {0};
+    struct err why;
+
+    for (int i = 0; i < o->n_resume; i++) {
+        err_clear(&why);
+        if (ckpt_read(e->directory, o->resume[i], e->state, args, &info,
+                      &why) == 0) {
+            snprintf(e->resumed_from, sizeof(e->resumed_from), "%s",
+                     o->resume[i]);
+            e->state->weights_version++;
+            ckpt_info_fini(&info);
+            return 0;
+        }
+        const int rc = report_bad(e, o->resume[i], &why, err);
+        if (rc != 0)
+            return rc;
+    }
+    if (o->resume_required)
+        return err_set(err, ERR_CKPT, "none of %d checkpoints can be used%s%s",
+                       o->n_resume, o->n_resume > 0 ? "; the last: " : "",
+                       o->n_resume > 0 ? why.msg : "");
+    return 0;
+}
+
+static int
+make_keeper(struct engine *e, const struct engine_options *o, struct err *err)
+{
+    struct keeper_options k = {
+        .spec = e->spec,
+        .directory = e->directory,
+        .attempt = o->attempt,
+        .policy = e->policy,
+        .spec_hash = policy_hash_spec(e->spec),
+        .best = "",
+    };
+    const struct ckpt_write_args args = keeper_args(&k);
+    const char **kept = NULL;
+    int rc = resume(e, o, &args, err);
+
+    if (rc != 0)
+        return rc;
+    kept = calloc((size_t)o->n_keep + 1, sizeof(*kept));
+    if (kept == NULL)
+        return err_set(err, ERR_NOMEM, "engine: no memory");
+    k.n_keep = filter_kept(e, o, kept);
+    k.keep = kept;
+    k.resumed_from = e->resumed_from;
+    if (o->best != NULL && is_kept(kept, k.n_keep, o->best)) {
+        k.best = o->best;
+        k.best_metric = o->best_metric;
+    }
+    rc = keeper_create(&k, &e->keeper, err);
+    if (rc == 0 && e->resumed_from[0] != '\0')
+        keeper_set_saved_iteration(e->keeper, e->state->count.iteration);
+    free(kept);
+    return rc;
+}
+
+/* ---- putting it together --------------------------------------------------*/
+
+static int
+make_parts(struct engine *e, const struct engine_options *o, struct err *err)
+{
+    const struct kernel_flat flat = backend_flat(e->backend);
+    const struct replay_options ro = {
+        .spec = e->spec,
+        .data = e->source.data,
+        .backend = e->backend,
+        .flat = flat,
+        .threads = e->threads,
+    };
+    struct lrate lrate;
+    int rc;
+
+    lrate_init(&lrate, e->spec, e->source.total_iterations);
+    rc = optimizer_create(e->spec, e->state, &flat, e->threads, &lrate,
+                          &e->optimizer, err);
+    if (rc == 0)
+        rc = prefetch_create(e->source.train, &e->source.order, o->threaded,
+                             &e->prefetch, err);
+    if (rc == 0 && e->source.validation != NULL)
+        rc = evaluate_create(e->source.validation, e->spec->data.batch_size,
+                             o->threaded, e->variants, e->state, &e->evaluate,
+                             err);
+    if (rc == 0)
+        rc = replay_create(&ro, &e->replay, err);
+    e->step = (struct step){
+        .state = e->state,
+        .variants = e->variants,
+        .optimizer = e->optimizer,
+        .flat = flat,
+        .threads = e->threads,
+        .clip_grad_norm = e->spec->train.clip_grad_norm,
+    };
+    return rc;
+}
+
+static void
+connect_loop(struct engine *e)
+{
+    e->loop = (struct loop){
+        .spec = e->spec,
+        .state = e->state,
+        .step = &e->step,
+        .prefetch = e->prefetch,
+        .evaluate = e->evaluate,
+        .keeper = e->keeper,
+        .replay = e->replay,
+        .report = &e->report,
+        .total_iterations = e->source.total_iterations,
+    };
+}
+
+static int
+make_names(struct engine *e, const struct engine_options *o, struct err *err)
+{
+    e->policy = policy_format(e->spec, e->backend->name, e->threads);
+    if (asprintf(&e->directory, "%s/checkpoints", o->directory) < 0)
+        e->directory = NULL;
+    if (e->policy == NULL || e->directory == NULL)
+        return err_set(err, ERR_NOMEM, "engine: no memory");
+    return 0;
+}
+
+int
+engine_open(const struct spec *spec, const struct engine_options *options,
+            struct engine **out, struct err *err)
+{
+    struct engine *e = calloc(1, sizeof(*e));
+    int rc;
+
+    assert(options->threads >= 1 && options->attempt >= 1);
+    *out = NULL;
+    if (e == NULL)
+        return err_set(err, ERR_NOMEM, "engine: no memory");
+    e->spec = spec;
+    e->threads = options->threads;
+    e->report.hooks = options->hooks;
+    e->report.clock = options->clock;
+    e->backend = backend_find(options->backend);
+    if (e->backend == NULL) {
+        rc = err_set(err, ERR_UNSUPPORTED, "device: there is no \"%s\" here",
+                     options->backend);
+        goto out;
+    }
+    rc = make_names(e, options, err);
+    if (rc == 0)
+        rc = compile(e, err);
+    if (rc == 0)
+        rc = make_state(e, err);
+    if (rc == 0)
+        rc = make_keeper(e, options, err);
+    if (rc == 0)
+        rc = make_parts(e, options, err);
+    if (rc != 0)
+        goto out;
+    e->report.state = e->state;
+    connect_loop(e);
+    *out = e;
+    e = NULL;
+out:
+    engine_close(&e);
+    return rc;
+}
+
+static int64_t
+count_parameters(const struct state *s)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < s->n_params; i++)
+        n += s->param[i].n_elems;
+    return n;
+}
+
+int
+engine_run(struct engine *engine, enum event_outcome *outcome, struct err *err)
+{
+    struct event event = {.kind = EVENT_STARTED};
+
+    *outcome = EVENT_OUTCOME_FAILED;
+    event.u.started.checkpoint = engine->resumed_from;
+    event.u.started.total_iterations = engine->source.total_iterations;
+    event.u.started.iterations_per_epoch = engine->source.windows_per_epoch;
+    event.u.started.n_parameters = count_parameters(engine->state);
+    event.u.started.state_bytes = (int64_t)state_n_bytes(engine->state);
+    event.u.started.activation_bytes =
+        (int64_t)variants_block_bytes(engine->variants);
+    event.u.started.policy = engine->policy;
+    const int rc = report_emit(&engine->report, &event, err);
+    return rc != 0 ? rc : loop_run(&engine->loop, outcome, err);
+}
+
+void
+engine_close(struct engine **engine)
+{
+    struct engine *e = *engine;
+
+    *engine = NULL;
+    if (e == NULL)
+        return;
+    evaluate_destroy(&e->evaluate);
+    prefetch_destroy(&e->prefetch);
+    replay_destroy(&e->replay);
+    keeper_destroy(&e->keeper);
+    optimizer_destroy(&e->optimizer);
+    variants_destroy(&e->variants);
+    state_destroy(&e->state);
+    source_close(&e->source);
+    free(e->policy);
+    free(e->directory);
+    free(e);
+}
+
+const struct state *
+engine_state(const struct engine *engine)
+{
+    return engine->state;
+}
+
+int64_t
+engine_total_iterations(const struct engine *engine)
+{
+    return engine->source.total_iterations;
+}
+
+double
+engine_mean_loss(const struct engine *engine)
+{
+    return loop_mean_loss(&engine->loop);
+}

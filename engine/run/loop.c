@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/run/loop.h"
+
+#include <assert.h>
+#include <math.h>
+
+/* ---- orders ---------------------------------------------------------------*/
+
+static unsigned
+look_for_orders(struct loop *l)
+{
+    l->at.orders |= report_orders(l->report);
+    return l->at.orders;
+}
+
+static bool
+must_end(void *ctx)
+{
+    return (look_for_orders(ctx) & (REPORT_STOP | REPORT_ABANDON)) != 0;
+}
+
+/* ---- incidents ------------------------------------------------------------*/
+
+struct incident {
+    bool here, replayed;
+    int64_t replay_us;
+    struct err failure; /* why there could be no replay */
+    struct replay_location where;
+};
+
+static bool
+may_replay(const struct loop *l)
+{
+    const int64_t now_us = clock_mono_us(&l->report->clock);
+
+    if (l->at.n_skips < LOOP_REPLAYS_FREE)
+        return true;
+    return !l->at.in_streak &&
+           (double)l->at.replay_us <=
+               LOOP_REPLAY_SHARE * (double)(now_us - l->at.start_us);
+}
+
+/* While the weights are still those of the forward pass. */
+static void
+diagnose(struct loop *l, const struct prefetch_window *window,
+         const struct step_result *r, struct incident *incident)
+{
+    const int64_t start_us = clock_mono_us(&l->report->clock);
+
+    incident->here = r->found_inf || !isfinite(r->loss);
+    incident->replayed = false;
+    incident->replay_us = 0;
+    err_clear(&incident->failure);
+    if (incident->here && may_replay(l)) {
+        incident->replayed =
+            replay_run(l->replay, l->state, window, &incident->where,
+                       &incident->failure) == 0;
+        incident->replay_us = clock_mono_us(&l->report->clock) - start_us;
+        l->at.replay_us += incident->replay_us;
+    }
+    if (incident->here)
+        l->at.n_skips++;
+    l->at.in_streak = incident->here;
+}
+
+static int
+emit_incident(const struct loop *l, const struct incident *incident,
+              double scale, struct err *err)
+{
+    const struct replay_location *w = &incident->where;
+    struct event e = {.kind = EVENT_INCIDENT};
+
+    e.u.incident.replayed = incident->replayed;
+    e.u.incident.layer = e.u.incident.op = e.u.incident.tensor = "";
+    e.u.incident.scale = scale;
+    e.u.incident.sample = -1;
+    if (incident->replayed && w->located) {
+        e.u.incident.located = true;
+        e.u.incident.pass = w->pass;
+        e.u.incident.layer = w->layer;
+        e.u.incident.op = w->op;
+        e.u.incident.tensor = w->tensor;
+        e.u.incident.dtype = w->dtype;
+        e.u.incident.rank = w->rank;
+        for (int i = 0; i < w->rank; i++)
+            e.u.incident.index[i] = w->index[i];
+        e.u.incident.what = w->what;
+        e.u.incident.micro_batch = w->micro_batch;
+        e.u.incident.sample = w->sample;
+    }
+    return report_emit(l->report, &e, err);
+}
+
+/* Gradients decide about the update, as in PyTorch; a loss that is not finite
+ * with finite gradients is applied, but not in silence. */
+static int
+warn_loss(struct loop *l, const struct step_result *r, struct err *err)
+{
+    const bool odd = !isfinite(r->loss) && !r->found_inf;
+    const bool first = odd && !l->at.loss_warned;
+
+    l->at.loss_warned = odd;
+    if (!first)
+        return 0;
+    return report_warning(l->report,
+                          "the loss is not finite, but every gradient is: "
+                          "the update was applied",
+                          err);
+}
+
+/* Now and then: an update that blew the weights up is an incident of its own,
+ * told once. */
+static int
+check_weights(struct loop *l, const struct step_result *r, struct err *err)
+{
+    struct incident incident = {.here = true, .replayed = true};
+
+    if (r->skipped || l->state->count.updates % LOOP_WEIGHT_CHECK_UPDATES != 0)
+        return 0;
+    replay_check_weights(l->replay, l->state, &incident.where);
+    const bool first = incident.where.located && !l->at.weights_bad;
+    l->at.weights_bad = incident.where.located;
+    return first ? emit_incident(l, &incident, r->scale, err) : 0;
+}
+
+/* ---- events of a step -----------------------------------------------------*/
+
+static int
+emit_step(const struct loop *l, const struct prefetch_window *window,
+          const struct step_result *r, int64_t step_us, struct err *err)
+{
+    struct event e = {.kind = EVENT_STEP};
+
+    e.u.step.skipped = r->skipped;
+    e.u.step.loss = r->loss;
+    e.u.step.grad_norm = r->grad_norm;
+    e.u.step.lr = r->lr;
+    e.u.step.scale = r->scale;
+    e.u.step.samples = window->at.n_samples;
+    e.u.step.step_us = step_us;
+    return report_emit(l->report, &e, err);
+}
+
+static int
+emit_scale(const struct loop *l, const struct prefetch_window *window,
+           const struct step_result *r, struct err *err)
+{
+    struct event e = {.kind = EVENT_SCALE};
+
+    if (!r->skipped && r->change != SCALER_GREW)
+        return 0;
+    e.u.scale.cause = r->skipped ? EVENT_SCALE_SKIP : EVENT_SCALE_GROWTH;
+    e.u.scale.before = r->scale;
+    e.u.scale.after = r->scale_after;
+    e.u.scale.growth_tracker = r->growth_tracker;
+    if (r->skipped) {
+        e.u.scale.samples = window->ids;
+        e.u.scale.n_samples = (int)window->at.n_samples;
+    }
+    return report_emit(l->report, &e, err);
+}
+
+static int
+run_iteration(struct loop *l, struct step_result *r, struct err *err)
+{
+    const int64_t start_us = clock_mono_us(&l->report->clock);
+    const struct prefetch_window *window =
+        prefetch_window_at(l->prefetch, l->state->count.data_position);
+    struct incident incident;
+    int rc = step_compute(l->step, window, r, err);
+
+    if (rc != 0)
+        return rc;
+    diagnose(l, window, r, &incident);
+    rc = step_commit(l->step, window, r, err);
+    if (rc != 0)
+        return rc;
+    const int64_t step_us = clock_mono_us(&l->report->clock) - start_us;
+    if (!r->skipped && isfinite(r->loss)) {
+        l->at.loss_sum += r->loss;
+        l->at.n_losses++;
+    }
+    rc = emit_step(l, window, r, step_us - incident.replay_us, err);
+    if (rc == 0)
+        rc = emit_scale(l, window, r, err);
+    if (rc == 0 && incident.here)
+        rc = emit_incident(l, &incident, r->scale, err);
+    if (rc == 0 && incident.failure.code != 0)
+        rc = report_warning(l->report, incident.failure.msg, err);
+    if (rc == 0)
+        rc = check_weights(l, r, err);
+    return rc != 0 ? rc : warn_loss(l, r, err);
+}
+
+/* ---- evaluation and checkpoints -------------------------------------------*/
+
+struct evaluation {
+    bool incomplete;
+    bool best; /* the value beats the best one so far */
+};
+
+static int
+evaluate(struct loop *l, struct evaluation *out, struct err *err)
+{
+    const bool *asked = l->spec->evaluate.metric;
+    struct event e = {.kind = EVENT_EVALUATION};
+    struct evaluate_result result;
+
+    out->incomplete = out->best = false;
+    if (l->evaluate == NULL)
+        return 0;
+    evaluate_run(l->evaluate, must_end, l, &result);
+    out->incomplete = result.incomplete;
+    if (!result.incomplete) {
+        l->at.has_metric = l->spec->checkpoint.has_best;
+        l->at.metric = l->spec->checkpoint.best == SPEC_METRIC_LOSS
+                           ? result.loss
+                           : result.accuracy;
+        l->at.metric_updates = l->state->count.updates;
+        out->best = keeper_is_better(l->keeper, l->at.metric);
+    }
+    e.u.evaluation.loss = asked[SPEC_METRIC_LOSS] ? result.loss : NAN;
+    e.u.evaluation.accuracy =
+        asked[SPEC_METRIC_ACCURACY] ? result.accuracy : NAN;
+    e.u.evaluation.n = result.n;
+    e.u.evaluation.incomplete = result.incomplete;
+    e.u.evaluation.best = out->best;
+    return report_emit(l->report, &e, err);
+}
+
+static int
+checkpoint(struct loop *l, enum event_checkpoint_cause cause, bool best,
+           struct err *failure, struct err *err)
+{
+    const bool current = l->at.metric_updates == l->state->count.updates;
+    struct keeper_request q = {
+        .cause = cause,
+        .has_metric = l->at.has_metric && current,
+        .metric = l->at.metric,
+        .best = best,
+    };
+
+    /* Whoever asked for one is told by the cause. */
+    if ((l->at.orders & REPORT_CHECKPOINT) != 0)
+        q.cause = EVENT_CHECKPOINT_DEMAND;
+    l->at.orders &= ~(unsigned)REPORT_CHECKPOINT;
+    return keeper_save(l->keeper, l->report, l->state, &q, failure, err);
+}
+
+static bool
+is_due(int64_t every, const struct loop *l, const struct step_result *r)
+{
+    return every > 0 && !r->skipped && l->state->count.updates % every == 0;
+}
+
+static int
+after_iteration(struct loop *l, const struct step_result *r, struct err *err)
+{
+    struct evaluation evaluation = {0};
+    struct err failure;
+    int rc = 0;
+
+    if (l->state->count.iteration >= l->total_iterations)
+        return 0; /* finish() does it */
+    if (is_due(l->spec->evaluate.every_updates, l, r) && !must_end(l))
+        rc = evaluate(l, &evaluation, err);
+    if (rc != 0 || (look_for_orders(l) & REPORT_ABANDON) != 0)
+        return rc;
+    if (!evaluation.best && (l->at.orders & REPORT_CHECKPOINT) == 0 &&
+        !is_due(l->spec->checkpoint.every_updates, l, r))
+        return 0;
+    return checkpoint(l, EVENT_CHECKPOINT_PERIODIC, evaluation.best, &failure,
+                      err);
+}
+
+/* A pause, a signal, a daemon that is gone. */
+static int
+stop(struct loop *l, enum event_outcome *outcome, struct err *err)
+{
+    struct err failure;
+    int rc;
+
+    *outcome = EVENT_OUTCOME_STOPPED;
+    if ((l->at.orders & REPORT_ABANDON) != 0 ||
+        keeper_saved_iteration(l->keeper) == l->state->count.iteration)
+        return 0;
+    rc = checkpoint(l, EVENT_CHECKPOINT_STOP, false, &failure, err);
+    if (rc == 0 && failure.code != 0)
+        *err = failure;
+    return rc;
+}
+
+/* All iterations are done. *done false: told to end before it was kept. */
+static int
+finish(struct loop *l, bool *done, struct err *err)
+{
+    struct evaluation evaluation;
+    struct err failure;
+    int rc = evaluate(l, &evaluation, err);
+
+    *done =
+        !evaluation.incomplete && (look_for_orders(l) & REPORT_ABANDON) == 0;
+    if (rc != 0 || !*done)
+        return rc;
+    if (!evaluation.best &&
+        keeper_saved_iteration(l->keeper) == l->state->count.iteration)
+        return 0;
+    rc = checkpoint(l, EVENT_CHECKPOINT_END, evaluation.best, &failure, err);
+    if (rc == 0 && failure.code != 0) {
+        /* A model that could not be kept is no completed job. */
+        *err = failure;
+        rc = failure.code;
+    }
+    return rc;
+}
+
+int
+loop_run(struct loop *loop, enum event_outcome *outcome, struct err *err)
+{
+    const struct state_counters *count = &loop->state->count;
+    struct step_result result;
+    bool done = false;
+    int rc = 0;
+
+    err_clear(err);
+    loop->at.start_us = clock_mono_us(&loop->report->clock);
+    loop->at.metric_updates = -1;
+    while (rc == 0) {
+        if (must_end(loop))
+            return stop(loop, outcome, err);
+        if (count->iteration >= loop->total_iterations) {
+            rc = finish(loop, &done, err);
+            if (rc != 0 || done)
+                break;
+            continue;
+        }
+        rc = run_iteration(loop, &result, err);
+        if (rc == 0)
+            rc = after_iteration(loop, &result, err);
+    }
+    *outcome = rc == 0 ? EVENT_OUTCOME_COMPLETED : EVENT_OUTCOME_FAILED;
+    return rc;
+}
+
+double
+loop_mean_loss(const struct loop *loop)
+{
+    return loop->at.n_losses > 0 ? loop->at.loss_sum / (double)loop->at.n_losses
+                                 : NAN;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/run/policy.h"
+
+#include "engine/pass/autocast.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+static json_t *
+make_scaler(const struct spec_scaler *s)
+{
+    if (!s->enabled)
+        return json_pack("{s:b}", "enabled", 0);
+    return json_pack("{s:b,s:f,s:f,s:f,s:I,s:f,s:f}", "enabled", 1,
+                     "init_scale", s->init_scale, "growth_factor",
+                     s->growth_factor, "backoff_factor", s->backoff_factor,
+                     "growth_interval", (json_int_t)s->growth_interval,
+                     "min_scale", s->min_scale, "max_scale", s->max_scale);
+}
+
+static json_t *
+make_op_list(void)
+{
+    char hash[17];
+
+    snprintf(hash, sizeof(hash), "%016llx",
+             (unsigned long long)autocast_list_hash());
+    return json_pack("{s:i,s:s}", "version", AUTOCAST_LIST_VERSION, "hash",
+                     hash);
+}
+
+static int
+compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Sorted: their order in the spec means nothing. */
+static json_t *
+make_regions(const struct spec *spec)
+{
+    const int n = spec->amp.n_fp32_regions;
+    const char **sorted = calloc((size_t)n + 1, sizeof(*sorted));
+    json_t *list = json_array();
+
+    if (sorted == NULL) {
+        json_decref(list);
+        return NULL;
+    }
+    if (n > 0)
+        memcpy(sorted, spec->amp.fp32_regions, (size_t)n * sizeof(*sorted));
+    qsort(sorted, (size_t)n, sizeof(*sorted), compare_names);
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, json_string(sorted[i]));
+    free(sorted);
+    return list;
+}
+
+char *
+policy_format(const struct spec *spec, const char *backend, int threads)
+{
+    const bool pytorch = spec->amp.wgrad_rounding == SPEC_WGRAD_PYTORCH;
+    json_t *policy = json_pack(
+        "{s:s,s:o,s:o,s:o,s:s,s:s,s:i}", "dtype", dtype_name(spec->amp.dtype),
+        "op_list", make_op_list(), "scaler", make_scaler(&spec->amp.scaler),
+        "fp32_regions", make_regions(spec), "wgrad_rounding",
+        pytorch ? "pytorch" : "fp32", "backend", backend, "threads", threads);
+    char *text = NULL;
+
+    if (policy != NULL)
+        text = json_dumps(policy, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(policy);
+    return text;
+}
+
+uint64_t
+policy_hash_spec(const struct spec *spec)
+{
+    char *text = spec_print(spec);
+    const uint64_t hash = text != NULL ? XXH3_64bits(text, strlen(text)) : 0;
+
+    free(text);
+    return hash;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/run/source.h"
+
+#include "engine/run/evaluate.h"
+
+#include <string.h>
+
+static int
+open_split(const struct spec *spec, const struct spec_source *from,
+           struct dataset **out, struct err *err)
+{
+    const struct dataset_options options = {
+        .target_is_class = spec->loss.kind == SPEC_LOSS_CROSS_ENTROPY,
+        .has_ignore_index = spec->loss.has_ignore_index,
+        .ignore_index = spec->loss.ignore_index,
+        .mean = spec->data.mean,
+        .std = spec->data.std,
+        .n_normalize = spec->data.n_normalize,
+    };
+
+    return dataset_open(from, &options, out, err);
+}
+
+static bool
+same_shape(const struct build_data *a, const struct build_data *b)
+{
+    return a->rank == b->rank &&
+           memcmp(a->dim, b->dim, (size_t)a->rank * sizeof(a->dim[0])) == 0 &&
+           a->target_elems == b->target_elems;
+}
+
+/* What one batch size per split, and a smaller one at the end, come to. */
+static int
+measure(const struct spec *spec, struct source *s, struct err *err)
+{
+    const int64_t n = dataset_n_samples(s->train);
+
+    s->order = (struct order){
+        .seed = spec->seed,
+        .n_samples = n,
+        .batch_size = spec->data.batch_size,
+        .accumulate = spec->train.accumulate,
+        .shuffle = spec->data.shuffle,
+        .drop_last = spec->data.drop_last,
+    };
+    s->windows_per_epoch = order_windows_per_epoch(&s->order);
+    if (s->windows_per_epoch < 1)
+        return err_set(err, ERR_DATA,
+                       "data.train: %lld samples make no batch of %lld%s",
+                       (long long)n, (long long)spec->data.batch_size,
+                       spec->data.drop_last ? " (drop_last is set)" : "");
+    if (spec->train.epochs > INT64_MAX / s->windows_per_epoch)
+        return err_set(err, ERR_SPEC, "train.epochs: too many iterations");
+    s->total_iterations = spec->train.epochs * s->windows_per_epoch;
+    if (spec->train.max_iterations > 0 &&
+        spec->train.max_iterations < s->total_iterations)
+        s->total_iterations = spec->train.max_iterations;
+    evaluate_batch_sizes(n, spec->data.batch_size, &s->train_full,
+                         &s->train_last);
+    if (spec->data.drop_last)
+        s->train_last = 0;
+    if (s->validation != NULL)
+        evaluate_batch_sizes(dataset_n_samples(s->validation),
+                             spec->data.batch_size, &s->eval_full,
+                             &s->eval_last);
+    return 0;
+}
+
+int
+source_open(const struct spec *spec, struct source *source, struct err *err)
+{
+    struct build_data validation;
+    int rc;
+
+    memset(source, 0, sizeof(*source));
+    rc = open_split(spec, &spec->data.train, &source->train, err);
+    if (rc != 0)
+        goto out;
+    dataset_describe(source->train, &source->data);
+    if (spec->data.validation.present) {
+        rc = open_split(spec, &spec->data.validation, &source->validation, err);
+        if (rc != 0)
+            goto out;
+        dataset_describe(source->validation, &validation);
+        if (!same_shape(&source->data, &validation)) {
+            rc = err_set(err, ERR_DATA,
+                         "%s: samples have another shape than those of %s",
+                         spec->data.validation.input, spec->data.train.input);
+            goto out;
+        }
+    }
+    rc = measure(spec, source, err);
+out:
+    if (rc != 0)
+        source_close(source);
+    return rc;
+}
+
+void
+source_close(struct source *source)
+{
+    dataset_destroy(&source->train);
+    dataset_destroy(&source->validation);
+}
+
+int
+source_check_classes(const struct source *source, int64_t n_classes,
+                     struct err *err)
+{
+    int rc = 0;
+
+    if (!source->data.target_is_class)
+        return 0;
+    rc = dataset_check_classes(source->train, n_classes, err);
+    if (rc == 0 && source->validation != NULL)
+        rc = dataset_check_classes(source->validation, n_classes, err);
+    return rc;
+}
