@@ -112,12 +112,13 @@ format_time(int64_t t_us, bool utc, char *out, size_t n)
 }
 
 /* Characters that are legal in a name but change how the text around them is
- * shown: bidi marks, embeddings and isolates, line separators, BOM. */
+ * shown: bidi marks, embeddings and isolates, line separators, BOM, tags. */
 static bool
 is_disturbing(wchar_t c)
 {
     return (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-           (c >= 0x2060 && c <= 0x2069) || c == 0xfeff || c == 0x61c;
+           (c >= 0x2060 && c <= 0x2069) || c == 0xfeff || c == 0x61c ||
+           (c >= 0xe0000 && c <= 0xe0fff);
 }
 
 static char *

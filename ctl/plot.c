@@ -137,7 +137,7 @@ find_ranges(struct canvas *c)
 static int
 clamp(double v, int max)
 {
-    return v < 0 ? 0 : v > max ? max : (int)v;
+    return !(v > 0) ? 0 : v > max ? max : (int)v; /* NaN is 0 */
 }
 
 static int
@@ -248,7 +248,7 @@ format_label(const struct canvas *c, double t, char *label, size_t n)
     if (c->axis == LOG2)
         format_scale(y, label, n);
     else
-        snprintf(label, n, "%.3g", fabs(y) < 1e-12 ? 0 : y);
+        snprintf(label, n, "%.4g", fabs(y) < 1e-12 ? 0 : y);
 }
 
 /* The label of a row, or "": the top, the bottom and, where the grid of the
