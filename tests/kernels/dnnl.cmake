@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+traind_add_test(dnnl_test
+    SOURCES dnnl_test.c dnnl_naive.c
+    LINKS traind_kernels m
+    LABELS kernels)
