@@ -229,7 +229,8 @@ stats_chunk(const void *ctx, int64_t item)
         for (int64_t j = 0; j < nc; j++) {
             const double rest = moment[j] / (double)rows;
 
-            mean[c0 + j] = (double)centre[j] + rest;
+            /* An infinite mean stays one; its deviations are NaN. */
+            mean[c0 + j] = (double)centre[j] + (isfinite(centre[j]) ? rest : 0);
             m2[c0 + j] -= rest * moment[j];
         }
     }
@@ -255,13 +256,11 @@ stats_join(const struct walk *w)
         for (int64_t c = 0; c < channels; c++) {
             const double d = part[c] - mean[c];
 
-            if (have == 0) { /* 0 x inf must not make NaN of a first inf */
-                mean[c] = part[c];
-                m2[c] = part[channels + c];
-            } else {
-                mean[c] += d * share;
-                m2[c] += part[channels + c] + d * d * have * share;
-            }
+            /* An infinite mean stays one, unless the other joins it. */
+            mean[c] += isfinite(mean[c]) ? d * share : part[c];
+            m2[c] += part[channels + c];
+            if (have > 0)
+                m2[c] += d * d * have * share;
         }
         have += n;
     }
@@ -314,7 +313,8 @@ stats_plane(const void *ctx, int64_t c)
     w->total[c] = (double)centre;
     w->total[s->channels + c] = 0;
     if (s->count > 0) {
-        w->total[c] += s1 / (double)s->count;
+        if (isfinite(centre))
+            w->total[c] += s1 / (double)s->count;
         w->total[s->channels + c] = s2 - s1 * s1 / (double)s->count;
     }
 }

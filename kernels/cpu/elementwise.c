@@ -44,11 +44,11 @@ UNARY(silu, vmath_silu(v))
 /* d: the gradient dy; v: x or y, as ops.def says. */
 BINARY(add, d + v)
 BINARY(relu_bwd, v <= 0 ? 0.0f : d)
-BINARY(gelu_bwd, d *vmath_gelu_grad(v))
-BINARY(gelu_tanh_bwd, d *vmath_gelu_tanh_grad(v))
+BINARY(gelu_bwd, vmath_gelu_bwd(d, v))
+BINARY(gelu_tanh_bwd, vmath_gelu_tanh_bwd(d, v))
 BINARY(tanh_bwd, d *((1.0f - v) * (1.0f + v)))
 BINARY(sigmoid_bwd, d *(v *(1.0f - v)))
-BINARY(silu_bwd, d *vmath_silu_grad(v))
+BINARY(silu_bwd, vmath_silu_bwd(d, v))
 
 static unary_fn *
 find_unary(const struct kernel_sig *sig)

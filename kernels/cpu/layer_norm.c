@@ -159,7 +159,8 @@ row_stats(const struct norm *k, int64_t row, float *mean, float *rstd)
     }
     rest = s1 / len; /* what rounding the mean left over */
     var = s2 / len - rest * rest;
-    *mean = (float)((double)centre + rest);
+    /* An infinite mean stays one; its deviations are NaN. */
+    *mean = (float)((double)centre + (isfinite(centre) ? rest : 0));
     *rstd = (float)(1 / sqrt((var < 0 ? 0 : var) + k->eps));
 }
 
@@ -358,16 +359,21 @@ run_forward(const struct kernel_call *call)
     struct norm k = norm_make(sig);
     float *ws = call->workspace;
 
-    if (k.len == 0)
+    k.mean = call->out[1];
+    k.rstd = call->out[2];
+    if (k.len == 0) { /* rows of nothing: sums are 0 */
+        for (int64_t i = 0; i < tensor_n_elems(&sig->out[1]); i++) {
+            k.mean[i] = 0;
+            k.rstd[i] = (float)(1 / sqrt(k.eps));
+        }
         return;
+    }
     k.x = matrix_of(call, 0, &ws);
     set_output(&k, call, &ws);
     k.w = call->in[1];
     k.b = call->in[2];
     k.tw = sig->in[1].dtype;
     k.tb = sig->in[2].dtype;
-    k.mean = call->out[1];
-    k.rstd = call->out[2];
     parallel_run(n_items(&k), k.rows * k.len, sig->threads, forward_item, &k);
     if (k.y != call->out[0])
         rows_to_image(&sig->out[0], k.y, call->out[0]);

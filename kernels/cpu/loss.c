@@ -57,7 +57,7 @@ TERMS(bce, bce_term(v, t))
 
 GRADIENT(mse_bwd, 2.0f * (v - t))
 GRADIENT(l1_bwd, sign(v - t))
-GRADIENT(bce_bwd, vmath_sigmoid(v) - t)
+GRADIENT(bce_bwd, (float)(vmath_sigmoid_wide((double)v) - (double)t))
 
 struct loss_args {
     const float *x, *target;

@@ -2,15 +2,15 @@
 /*
  * vmath: exp, tanh, the normal distribution and their kin, for vector loops.
  *
- * Branch-free float32 functions that the compiler vectorizes when they are
- * inlined into a loop (libm's stay scalar). Arguments of exp are reduced in
- * double, so large ones lose nothing; polynomials run in float32. Errors are
- * in units of the last place, checked over all floats. NaN gives NaN, results
- * underflow gradually. Pure; for the kernels of this folder only.
+ * Branch-free functions that the compiler vectorizes when they are inlined
+ * into a loop (libm's stay scalar). What cancels or underflows runs in double,
+ * the rest in float32, so that results are rounded once: each is within 1 ulp
+ * of the true value. NaN gives NaN. Pure; for the kernels of this folder only.
  */
 #ifndef KERNELS_CPU_VMATH_H
 #define KERNELS_CPU_VMATH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -46,34 +46,49 @@ vmath_copysign(float x, float y)
                        (vmath_bits(y) & 0x80000000u));
 }
 
-/* e^x, 0.6 ulp. x = n ln 2 + r; e^r by the polynomial of Cephes (expf.c,
- * S. L. Moshier); 2^n in two factors, so that neither overflows early and
- * subnormal results are rounded once. */
+/* e^x, relative error 2^-26; 0 below -700, e^700 above 700. x = n ln 2 + r; e^r by the polynomial of Cephes (expf.c,
+ * S. L. Moshier), its terms from r^2 on in float32. */
+static inline double
+vmath_exp_wide(double x)
+{
+    const double magic = 0x1.8p52; /* adding it rounds to an integer */
+    double t, r, power;
+    uint64_t bits;
+    float f, p;
+    const bool gone = x < -700.0;
+
+    x = gone ? -700.0 : x;
+    x = x > 700.0 ? 700.0 : x;
+    t = x * 0x1.71547652b82fep+0 + magic;
+    memcpy(&bits, &t, sizeof(bits)); /* n in the low bits */
+    bits = (bits + 1023) << 52;
+    memcpy(&power, &bits, sizeof(power));
+    r = x - (t - magic) * 0x1.62e42fefa39efp-1;
+    f = (float)r;
+    p = 1.9875691500e-4f;
+    p = p * f + 1.3981999507e-3f;
+    p = p * f + 8.3334519073e-3f;
+    p = p * f + 4.1665795894e-2f;
+    p = p * f + 1.6666665459e-1f;
+    p = p * f + 5.0000001201e-1f;
+    r = (1.0 + (r + (double)p * (r * r))) * power;
+    return gone ? 0.0 : r;
+}
+
 static inline float
 vmath_exp(double x)
 {
-    const double magic = 0x1.8p52; /* adding it rounds to an integer */
-    double t;
-    uint64_t bits;
-    uint32_t n, n1, n2;
-    float r, p;
+    return (float)vmath_exp_wide(x);
+}
 
-    x = x < -150.0 ? -150.0 : x;
-    x = x > 100.0 ? 100.0 : x;
-    t = x * 0x1.71547652b82fep+0 + magic;
-    memcpy(&bits, &t, sizeof(bits));
-    n = (uint32_t)bits;
-    r = (float)(x - (t - magic) * 0x1.62e42fefa39efp-1);
-    p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = 1.0f + (r + p * (r * r));
-    n1 = (uint32_t)((int32_t)n >> 1);
-    n2 = n - n1;
-    return p * vmath_float((n1 + 127) << 23) * vmath_float((n2 + 127) << 23);
+/* 1 / d for d >= 1, relative error 2^-45: a float division and one step of
+ * Newton, faster than a division in double. */
+static inline double
+vmath_inverse(double d)
+{
+    const double q = (double)(1.0f / (float)d);
+
+    return q * (2.0 - d * q);
 }
 
 /* log(1 + e) for e in [0, 1], by 2 atanh(e / (2 + e)). */
@@ -92,17 +107,19 @@ vmath_log1p_unit(float e)
     return 2.0f * (s + s * z * p);
 }
 
-/* 1 / (1 + e^-x) with e = e^-|x|: never overflows, small values stay exact. */
-static inline float
-vmath_sigmoid_of(float x, float e)
+/* 1 / (1 + e^-x): from e^-|x|, which never overflows. */
+static inline double
+vmath_sigmoid_wide(double x)
 {
-    return (x < 0 ? e : 1.0f) / (1.0f + e);
+    const double e = vmath_exp_wide(x < 0 ? x : -x);
+
+    return (x < 0 ? e : 1.0) * vmath_inverse(1.0 + e);
 }
 
 static inline float
 vmath_sigmoid(float x)
 {
-    return vmath_sigmoid_of(x, vmath_exp(-(double)vmath_abs(x)));
+    return (float)vmath_sigmoid_wide((double)x);
 }
 
 /* Cephes tanhf.c: an odd polynomial below 0.625, 1 - 2 / (e^2x + 1) above. */
@@ -110,7 +127,8 @@ static inline float
 vmath_tanh(float x)
 {
     const float a = vmath_abs(x), z = x * x;
-    const float big = 1.0f - 2.0f / (vmath_exp(2.0 * (double)a) + 1.0f);
+    const double e = vmath_exp_wide(2.0 * (double)a);
+    const float big = (float)(1.0 - 2.0 * vmath_inverse(e + 1.0));
     float p = -5.70498872745e-3f;
 
     p = p * z + 2.06390887954e-2f;
@@ -121,26 +139,28 @@ vmath_tanh(float x)
     return a < 0.625f ? p : vmath_copysign(big, x);
 }
 
-/* Phi(x), the normal distribution function, given e = e^(-x x / 2), relative
- * error below 3 ulp in both tails: Phi(-a) = e R(a), with R(a) = t P(t), t =
- * 1 / (1 + 0.3 a), a minimax fit to erfcx(a / sqrt 2) / 2 (error 2^-28). */
-static inline float
-vmath_phi_of(float x, float e)
+/* Phi(x), the normal distribution function, given e = e^(-x x / 2), to 2^-25
+ * in both tails: Phi(-a) = e t P(t), t = 1 / (1 + a / 4), where t P(t) is a
+ * minimax fit to erfcx(a / sqrt 2) / 2 on [0, 14.5]; beyond, e is 0. */
+static inline double
+vmath_phi_of(double x, double e)
 {
-    const float t = 1.0f / (1.0f + 0.3f * vmath_abs(x));
-    float p = -0.020623665302991867f, tail;
+    const double a = x < 0 ? -x : x;
+    const double t = vmath_inverse(1.0 + 0.25 * (a > 64.0 ? 64.0 : a));
+    double p = 0.01689242103151659;
+    double tail;
 
-    p = p * t + 0.11243666708469391f;
-    p = p * t - 0.2282160371541977f;
-    p = p * t + 0.1917877048254013f;
-    p = p * t - 0.07942605018615723f;
-    p = p * t + 0.09615834981202126f;
-    p = p * t + 0.07838921248912811f;
-    p = p * t + 0.11023551225662231f;
-    p = p * t + 0.11957180500030518f;
-    p = p * t + 0.11968669295310974f;
+    p = p * t - 0.06453725282781188;
+    p = p * t + 0.05587967189468725;
+    p = p * t + 0.022610638903614165;
+    p = p * t + 0.017734929984054546;
+    p = p * t + 0.08385111198301327;
+    p = p * t + 0.0730128443598388;
+    p = p * t + 0.09528785016500288;
+    p = p * t + 0.09952145930483587;
+    p = p * t + 0.09974632951089119;
     tail = p * t * e;
-    return x < 0 ? tail : 1.0f - tail;
+    return x < 0 ? tail : 1.0 - tail;
 }
 
 /* GELU: x Phi(x) (Hendrycks, Gimpel, 2016) and its derivative
@@ -148,19 +168,22 @@ vmath_phi_of(float x, float e)
 static inline float
 vmath_gelu(float x)
 {
-    return x * vmath_phi_of(x, vmath_exp(-0.5 * ((double)x * (double)x)));
+    const double d = (double)x;
+
+    return (float)(d * vmath_phi_of(d, vmath_exp_wide(-0.5 * (d * d))));
 }
 
 static inline float
-vmath_gelu_grad(float x)
+vmath_gelu_bwd(float dy, float x)
 {
-    const float e = vmath_exp(-0.5 * ((double)x * (double)x));
+    const double d = (double)x, e = vmath_exp_wide(-0.5 * (d * d));
 
-    return vmath_phi_of(x, e) + x * (0.3989422804f * e);
+    return (float)((double)dy *
+                   (vmath_phi_of(d, e) + d * (0.39894228040143268 * e)));
 }
 
 /* The tanh form: 0.5 x (1 + tanh u) = x sigmoid(2u), where
- * u = sqrt(2 / pi) (x + 0.044715 x^3). 2u and its derivative in double. */
+ * u = sqrt(2 / pi) (x + 0.044715 x^3). */
 static inline double
 vmath_gelu_2u(double x)
 {
@@ -170,37 +193,33 @@ vmath_gelu_2u(double x)
 static inline float
 vmath_gelu_tanh(float x)
 {
-    const double u = vmath_gelu_2u(x);
+    const double d = (double)x;
 
-    return x * vmath_sigmoid_of(x, vmath_exp(u < 0 ? u : -u));
+    return (float)(d * vmath_sigmoid_wide(vmath_gelu_2u(d)));
 }
 
 static inline float
-vmath_gelu_tanh_grad(float x)
+vmath_gelu_tanh_bwd(float dy, float x)
 {
-    const double d = x, u = vmath_gelu_2u(d);
+    const double d = (double)x, s = vmath_sigmoid_wide(vmath_gelu_2u(d));
     const double du = 1.5957691216057308 * (1.0 + 3 * 0.044715 * (d * d));
-    const float e = vmath_exp(u < 0 ? u : -u);
-    const float bell = e / ((1.0f + e) * (1.0f + e)); /* s (1 - s) */
 
-    return vmath_sigmoid_of(x, e) + (float)((double)bell * (d * du));
+    return (float)((double)dy * (s + (s * (1.0 - s)) * (d * du)));
 }
 
 static inline float
 vmath_silu(float x)
 {
-    return x * vmath_sigmoid(x);
+    return (float)((double)x * vmath_sigmoid_wide((double)x));
 }
 
-/* s (1 + x (1 - s)), 1 - s computed as sigmoid(-x). */
+/* s (1 + x (1 - s)) */
 static inline float
-vmath_silu_grad(float x)
+vmath_silu_bwd(float dy, float x)
 {
-    const float e = vmath_exp(-(double)vmath_abs(x));
-    const float s = vmath_sigmoid_of(x, e);
-    const float rest = (x < 0 ? 1.0f : e) / (1.0f + e);
+    const double d = (double)x, s = vmath_sigmoid_wide(d);
 
-    return s * (1.0f + x * rest);
+    return (float)((double)dy * (s * (1.0 + d * (1.0 - s))));
 }
 
 #endif

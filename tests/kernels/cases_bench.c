@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/kernels/cases.h"
+
+#include <string.h>
+
+/* Of an op's cases the largest float one with ordinary values is the pattern;
+ * its shapes are blown up to what a training step holds. */
+
+#define BATCH    128
+#define CHANNELS 32
+#define SIDE     28
+
+static struct tensor_desc
+image(enum dtype t)
+{
+    return tensor_make_nhwc(t, BATCH, CHANNELS, SIDE, SIDE);
+}
+
+static struct tensor_desc
+half_image(enum dtype t)
+{
+    return tensor_make_nhwc(t, BATCH, CHANNELS, SIDE / 2, SIDE / 2);
+}
+
+static void
+set_window(struct kcase *c)
+{
+    for (int i = 0; i < 2; i++) {
+        c->sig.params.pool.kernel[i] = 2;
+        c->sig.params.pool.stride[i] = 2;
+    }
+}
+
+static void
+bench_product(enum op op, enum dtype t, struct kcase *c)
+{
+    const struct tensor_desc x = cases_matrix(t, 256, 1024);
+    const struct tensor_desc w = cases_matrix(t, 1024, 1024);
+
+    c->sig.in[0] = x; /* x or dy */
+    c->sig.in[1] = op == OP_LINEAR_DW ? x : w;
+    c->sig.out[0] =
+        op == OP_LINEAR_DW ? cases_matrix(DTYPE_F32, 1024, 1024) : x;
+    if (op == OP_LINEAR)
+        c->sig.in[2] = cases_vector(t, 1024);
+}
+
+static void
+bench_conv(enum op op, enum dtype t, struct kcase *c)
+{
+    const struct tensor_desc x = half_image(t);
+    const struct tensor_desc w =
+        tensor_make(t, 4, (int64_t[]){2 * CHANNELS, CHANNELS, 3, 3});
+    const struct tensor_desc y =
+        tensor_make_nhwc(t, BATCH, 2 * CHANNELS, SIDE / 2, SIDE / 2);
+
+    for (int i = 0; i < 2; i++) {
+        c->sig.params.conv.stride[i] = 1;
+        c->sig.params.conv.padding[i] = 1;
+        c->sig.params.conv.dilation[i] = 1;
+    }
+    c->sig.params.conv.groups = 1;
+    c->sig.in[0] = op == OP_CONV2D ? x : y;
+    c->sig.in[1] = op == OP_CONV2D_DW ? x : w;
+    c->sig.out[0] = op == OP_CONV2D ? y : op == OP_CONV2D_DX ? x : w;
+    if (op == OP_CONV2D)
+        c->sig.in[2] = cases_vector(t, 2 * CHANNELS);
+    if (op == OP_CONV2D_DW)
+        c->sig.out[0].dtype = DTYPE_F32;
+}
+
+static void
+bench_norm(enum op op, enum dtype t, struct kcase *c)
+{
+    const bool layer = op == OP_LAYER_NORM || op == OP_LAYER_NORM_BWD;
+    const bool backward = op == OP_LAYER_NORM_BWD || op == OP_BATCH_NORM_BWD;
+    const struct tensor_desc x = layer ? cases_matrix(t, 4096, 768) : image(t);
+    const struct tensor_desc w =
+        cases_vector(DTYPE_F32, layer ? 768 : CHANNELS);
+    const struct tensor_desc s =
+        cases_vector(DTYPE_F32, layer ? 4096 : CHANNELS);
+
+    c->sig.params.batch_norm.eps = 1e-5; /* the same place for both */
+    if (layer) {
+        c->sig.params.layer_norm.eps = 1e-5;
+        c->sig.params.layer_norm.n_dims = 1;
+    }
+    c->sig.in[0] = c->sig.out[0] = x;
+    c->sig.in[1] = backward ? x : w;
+    c->sig.in[2] = w;
+    c->sig.in[3] = c->sig.in[4] = s;
+    c->sig.out[1] = c->sig.out[2] = backward ? w : s;
+    c->fill[4] = CHECK_POSITIVE;
+}
+
+static void
+bench_pool(enum op op, enum dtype t, struct kcase *c)
+{
+    const bool forward = op == OP_MAX_POOL2D || op == OP_AVG_POOL2D ||
+                         op == OP_ADAPTIVE_AVG_POOL2D;
+
+    if (op != OP_ADAPTIVE_AVG_POOL2D && op != OP_ADAPTIVE_AVG_POOL2D_BWD)
+        set_window(c);
+    c->sig.in[0] = forward ? image(t) : half_image(t);
+    c->sig.out[0] = forward ? half_image(t) : image(t);
+    if (op == OP_MAX_POOL2D)
+        c->sig.out[1] = half_image(DTYPE_I32);
+    if (op == OP_MAX_POOL2D_BWD) {
+        c->sig.in[1] = half_image(DTYPE_I32);
+        c->fill[1] = CHECK_WINDOW;
+    }
+}
+
+static bool
+bench_loss(enum op op, enum dtype t, struct kcase *c)
+{
+    const bool classes = op == OP_CROSS_ENTROPY || op == OP_CROSS_ENTROPY_BWD ||
+                         op == OP_CORRECT;
+    const bool backward = op == OP_CROSS_ENTROPY_BWD || op == OP_MSE_BWD ||
+                          op == OP_L1_BWD || op == OP_BCE_WITH_LOGITS_BWD;
+    const int at = backward ? 1 : 0;
+
+    if (t != DTYPE_F32)
+        return false;
+    if (backward)
+        c->sig.in[0] = cases_scalar(t);
+    c->classes = 1000;
+    c->sig.in[at] = cases_matrix(t, 4096, 1000);
+    c->sig.in[at + 1] = classes ? cases_vector(DTYPE_I32, 4096) : c->sig.in[at];
+    c->fill[at + 1] = classes ? CHECK_CLASS : CHECK_PROB;
+    if (op != OP_CORRECT)
+        c->sig.in[at + 2] = cases_scalar(t);
+    c->sig.params.loss.has_ignore_index = true;
+    c->sig.params.loss.ignore_index = -100;
+    c->sig.out[0] = backward ? c->sig.in[at] : cases_scalar(t);
+    return true;
+}
+
+static void
+bench_elementwise(enum op op, enum dtype t, struct kcase *c)
+{
+    const struct tensor_desc x = cases_vector(t, 4 << 20);
+
+    for (int i = 0; i < c->sig.n_in; i++)
+        c->sig.in[i] = x;
+    c->sig.out[0] = x;
+    if (op == OP_CAST)
+        c->sig.out[0].dtype = t == DTYPE_F32 ? DTYPE_F16 : DTYPE_F32;
+    if (op == OP_GRAD_ACCUMULATE) {
+        c->micro_batch = 1;
+        c->sig.in[0].dtype = c->sig.out[0].dtype = DTYPE_F32;
+    }
+    if (op == OP_DROPOUT || op == OP_DROPOUT_BWD)
+        c->sig.params.dropout.p = 0.25;
+}
+
+bool
+cases_bench(enum op op, enum dtype t, struct kcase *c)
+{
+    const struct cases_maker m = {.op = op, .t = t};
+
+    *c = cases_start(&m);
+    switch ((int)op) {
+    case OP_SCALE_LOSS:
+    case OP_STATS_TRACK: return false; /* a handful of numbers */
+    case OP_LINEAR:
+    case OP_LINEAR_DX:
+    case OP_LINEAR_DW: bench_product(op, t, c); return true;
+    case OP_BIAS_GRAD:
+        c->sig.in[0] = image(t);
+        c->sig.out[0] = cases_vector(DTYPE_F32, CHANNELS);
+        return true;
+    case OP_CONV2D:
+    case OP_CONV2D_DX:
+    case OP_CONV2D_DW: bench_conv(op, t, c); return true;
+    case OP_BATCH_NORM:
+    case OP_BATCH_NORM_EVAL:
+    case OP_BATCH_NORM_BWD:
+    case OP_LAYER_NORM:
+    case OP_LAYER_NORM_BWD: bench_norm(op, t, c); return true;
+    case OP_MAX_POOL2D:
+    case OP_MAX_POOL2D_BWD:
+    case OP_AVG_POOL2D:
+    case OP_AVG_POOL2D_BWD:
+    case OP_ADAPTIVE_AVG_POOL2D:
+    case OP_ADAPTIVE_AVG_POOL2D_BWD: bench_pool(op, t, c); return true;
+    case OP_FLATTEN:
+    case OP_UNFLATTEN:
+        c->sig.in[0] = c->sig.out[0] = image(t);
+        *(op == OP_FLATTEN ? &c->sig.out[0] : &c->sig.in[0]) =
+            cases_matrix(t, BATCH, CHANNELS * SIDE * SIDE);
+        return true;
+    case OP_CROSS_ENTROPY:
+    case OP_CROSS_ENTROPY_BWD:
+    case OP_MSE:
+    case OP_MSE_BWD:
+    case OP_L1:
+    case OP_L1_BWD:
+    case OP_BCE_WITH_LOGITS:
+    case OP_BCE_WITH_LOGITS_BWD:
+    case OP_CORRECT: return bench_loss(op, t, c);
+    default: bench_elementwise(op, t, c); return true;
+    }
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/kernels/cases.h"
+
+/* Inputs of a loss (or, with dloss before them, of its gradient). */
+static void
+emit_loss(const struct cases_maker *m, struct kcase *c,
+          const struct tensor_desc *x, const struct tensor_desc *target,
+          bool backward)
+{
+    const int at = backward ? 1 : 0;
+
+    if (backward) {
+        c->sig.in[0] = cases_scalar(DTYPE_F32);
+        c->fill[0] = CHECK_POSITIVE;
+    }
+    c->sig.in[at] = *x;
+    c->sig.in[at + 1] = *target;
+    c->sig.in[at + 2] = cases_scalar(DTYPE_F32);
+    c->fill[at + 2] = CHECK_PROB;
+    c->sig.out[0] = backward ? *x : cases_scalar(DTYPE_F32);
+    m->fn(m->ctx, c);
+    c->fill[at] = CHECK_SUMMED;
+    m->fn(m->ctx, c);
+    c->fill[at] = CHECK_NORMAL;
+}
+
+static void
+pair_cases(const struct cases_maker *m, bool backward, bool probability)
+{
+    static const int64_t sizes[] = {0, 1, 5, 1027, 50001};
+
+    for (int i = 0; i < 5; i++) {
+        const struct tensor_desc x = cases_vector(DTYPE_F32, sizes[i]);
+        struct kcase c = cases_start(m);
+
+        c.fill[backward ? 2 : 1] = probability ? CHECK_PROB : CHECK_NORMAL;
+        emit_loss(m, &c, &x, &x, backward);
+    }
+}
+
+static void
+emit_classes(const struct cases_maker *m, const struct tensor_desc *x,
+             const struct tensor_desc *target, int64_t classes, int variant)
+{
+    struct kcase c = cases_start(m);
+    const bool backward = m->op == OP_CROSS_ENTROPY_BWD;
+    const int at = backward ? 2 : 1;
+
+    c.classes = classes;
+    c.sig.params.loss.has_ignore_index = true;
+    c.sig.params.loss.ignore_index = -100;
+    c.sig.params.loss.label_smoothing = variant == 1 ? 0.1 : 0;
+    c.fill[at] = variant == 2 ? CHECK_CLASS_BAD : CHECK_CLASS;
+    if (m->op == OP_CORRECT) {
+        c.sig.in[0] = *x;
+        c.sig.in[1] = *target;
+        c.sig.out[0] = cases_scalar(DTYPE_F32);
+        m->fn(m->ctx, &c);
+        c.fill[0] = CHECK_SUMMED;
+        m->fn(m->ctx, &c);
+        return;
+    }
+    emit_loss(m, &c, x, target, backward);
+}
+
+static void
+class_cases(const struct cases_maker *m)
+{
+    static const int64_t sizes[][2] = {{0, 10},  {1, 1},    {5, 3},
+                                       {33, 10}, {3, 1500}, {600, 100}};
+
+    for (int variant = 0; variant < 3; variant++) {
+        for (int i = 0; i < 6; i++) {
+            const struct tensor_desc x =
+                cases_matrix(m->t, sizes[i][0], sizes[i][1]);
+            const struct tensor_desc target =
+                cases_vector(DTYPE_I32, sizes[i][0]);
+
+            emit_classes(m, &x, &target, sizes[i][1], variant);
+        }
+        { /* one class a pixel */
+            const struct tensor_desc x = tensor_make_nhwc(m->t, 2, 5, 3, 4);
+            const struct tensor_desc target =
+                tensor_make(DTYPE_I32, 3, (int64_t[]){2, 3, 4});
+
+            emit_classes(m, &x, &target, 5, variant);
+        }
+    }
+}
+
+void
+cases_loss(const struct cases_maker *m)
+{
+    if (m->op == OP_CORRECT) {
+        class_cases(m);
+        return;
+    }
+    if (m->t != DTYPE_F32)
+        return;
+    if (m->op == OP_CROSS_ENTROPY || m->op == OP_CROSS_ENTROPY_BWD)
+        class_cases(m);
+    else
+        pair_cases(m,
+                   m->op == OP_MSE_BWD || m->op == OP_L1_BWD ||
+                       m->op == OP_BCE_WITH_LOGITS_BWD,
+                   m->op == OP_BCE_WITH_LOGITS ||
+                       m->op == OP_BCE_WITH_LOGITS_BWD);
+}
