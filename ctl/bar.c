@@ -41,10 +41,21 @@ share_done(const struct bar_state *s)
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
+/* Of steady width, so that the bar beside it does not dance. */
+static void
+write_loss(double loss, char *out, size_t n)
+{
+    if (fabs(loss) >= 0.001 && fabs(loss) < 1000)
+        snprintf(out, n, "%.4f", loss);
+    else
+        format_real(loss, out, n);
+}
+
 static void
 write_parts(const struct bar_state *s, struct parts *p)
 {
     char number[FORMAT_MAX];
+    int digits = snprintf(NULL, 0, "%" PRId64, s->total_iterations);
 
     memset(p, 0, sizeof(*p));
     if (s->total_iterations > 0) {
@@ -52,18 +63,18 @@ write_parts(const struct bar_state *s, struct parts *p)
         snprintf(p->text[PART_PERCENT], FORMAT_MAX, "%3d%%",
                  (int)floor(share_done(s) * 100));
         snprintf(p->text[PART_ITERATIONS], FORMAT_MAX,
-                 "%" PRId64 "/%" PRId64 " it", s->iteration,
+                 "%*" PRId64 "/%" PRId64 " it", digits, s->iteration,
                  s->total_iterations);
     } else {
         snprintf(p->text[PART_ITERATIONS], FORMAT_MAX, "%" PRId64 " it",
                  s->iteration);
     }
-    snprintf(p->text[PART_UPDATES], FORMAT_MAX, "%" PRId64 " updates",
+    snprintf(p->text[PART_UPDATES], FORMAT_MAX, "%*" PRId64 " updates", digits,
              s->updates);
     snprintf(p->text[PART_SKIPS], FORMAT_MAX, "%" PRId64 " skip%s", s->skips,
              s->skips == 1 ? "" : "s");
     if (!isnan(s->loss)) {
-        format_real(s->loss, number, 16);
+        write_loss(s->loss, number, 16);
         snprintf(p->text[PART_LOSS], FORMAT_MAX, "loss %.16s", number);
     }
     if (!isnan(s->scale)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
+#include <string.h>
 
 #include "ctl/cmd.h"
 #include "ctl/history.h"
@@ -9,8 +10,11 @@
 #define FOLLOW_PAUSE_MS 1000
 
 struct tail {
-    struct output *out;
+    struct session *s;
+    struct view_query *query;
     int64_t last_row;
+    int64_t attempt; /* whose rows are being read; 0 = none has begun */
+    bool begun;      /* the first look is over */
 };
 
 static int
@@ -19,7 +23,55 @@ put_row(void *ctx, const void *view, struct err *err)
     struct tail *tail = ctx;
 
     tail->last_row = ((const struct view_metric *)view)->row;
-    return output_row(tail->out, view, err);
+    return output_row(&tail->s->out, view, err);
+}
+
+/* A later attempt has begun: read on where it began, since what was read
+ * beyond that is on an abandoned line now. Before its worker has said where it
+ * begins there is nothing to read on from. */
+static int
+take_attempt(void *ctx, const void *view, struct err *err)
+{
+    const struct view_attempt *a = view;
+    struct tail *tail = ctx;
+
+    (void)err;
+    if (a->attempt <= tail->attempt || strcmp(a->state, "starting") == 0)
+        return 0;
+    if (tail->begun) {
+        tail->query->from = a->start_iteration + 1;
+        tail->query->after_row = 0;
+    }
+    tail->attempt = a->attempt;
+    return 0;
+}
+
+/* One look: rows, then whether there will be more. */
+static int
+read_rows(struct tail *tail, bool *final, struct err *err)
+{
+    struct call_held_job held = {0};
+    struct view_job_ref args;
+    int rc = session_many(tail->s, MESSAGE_ID_metrics, tail->query, put_row,
+                          tail, err);
+
+    fflush(tail->s->out.f);
+    if (rc < 0 || ferror(tail->s->out.f))
+        return rc;
+    tail->query->after_row = tail->last_row;
+    rc = session_job(tail->s, tail->query->job, &held, err);
+    if (rc < 0)
+        return rc;
+    *final = held.job.exit_code >= 0;
+    if (held.job.attempt > tail->attempt) {
+        view_init(VIEW_ID_job_ref, &args);
+        args.job = tail->query->job;
+        rc = session_many(tail->s, MESSAGE_ID_attempts, &args, take_attempt,
+                          tail, err);
+    }
+    tail->begun = true;
+    call_held_job_fini(&held);
+    return rc;
 }
 
 /* Rows as they come until the job is final. Lines that are already out cannot
@@ -27,9 +79,8 @@ put_row(void *ctx, const void *view, struct err *err)
 static int
 follow_rows(struct session *s, struct view_query *query, struct err *err)
 {
-    struct tail tail = {.out = &s->out};
-    struct call_held_job held = {0};
-    bool last = false;
+    struct tail tail = {.s = s, .query = query};
+    bool final = false, last;
     int rc;
 
     if (s->out.ops == &output_json)
@@ -39,18 +90,13 @@ follow_rows(struct session *s, struct view_query *query, struct err *err)
     rc = session_link(s, err);
     if (rc == 0)
         rc = output_begin(&s->out, &layout_metrics, err);
-    while (rc == 0) {
-        rc = session_many(s, MESSAGE_ID_metrics, query, put_row, &tail, err);
-        fflush(s->out.f);
-        if (last || rc < 0 || ferror(s->out.f))
-            break;
-        query->after_row = tail.last_row;
-        rc = session_job(s, query->job, &held, err);
-        last = rc == 0 && held.job.exit_code >= 0; /* one more look */
-        if (rc == 0 && !last)
+    do {
+        last = final; /* rows from before the end are read after it */
+        if (rc == 0)
+            rc = read_rows(&tail, &final, err);
+        if (rc == 0 && !final && !ferror(s->out.f))
             rc = session_sleep(s, FOLLOW_PAUSE_MS, err);
-    }
-    call_held_job_fini(&held);
+    } while (rc == 0 && !last && !ferror(s->out.f));
     return rc < 0 ? rc : output_end(&s->out, err);
 }
 
