@@ -16,8 +16,8 @@
 
 struct onednn;
 
-/* ERR_UNSUPPORTED when the library has nothing better than its own reference
- * code for the problem; ERR_NOMEM. Asking costs no code generation. */
+/* ERR_UNSUPPORTED when the library has nothing for the problem that is both
+ * right and faster than ours; ERR_NOMEM. Asking costs no code generation. */
 int onednn_check(const struct pdesc_problem *problem, int threads,
                  struct err *err);
 int onednn_create(const struct pdesc_problem *problem, int threads,
