@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
-#include <string.h>
 
 #include "ctl/cmd.h"
 #include "ctl/history.h"
@@ -36,7 +35,7 @@ take_attempt(void *ctx, const void *view, struct err *err)
     struct tail *tail = ctx;
 
     (void)err;
-    if (a->attempt <= tail->attempt || strcmp(a->state, "starting") == 0)
+    if (a->attempt <= tail->attempt || a->policy[0] == '\0')
         return 0;
     if (tail->begun) {
         tail->query->from = a->start_iteration + 1;

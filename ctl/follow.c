@@ -57,6 +57,17 @@ kind_color(const char *kind)
     return "";
 }
 
+/* The text without "iteration N: ", which has a column of its own. */
+static const char *
+skip_iteration(const struct view_notice *n)
+{
+    char prefix[48];
+    int len = snprintf(prefix, sizeof(prefix), "iteration %" PRId64 ": ",
+                       n->iteration);
+
+    return strncmp(n->text, prefix, (size_t)len) == 0 ? n->text + len : n->text;
+}
+
 static void
 put_event_line(struct follow *f, const struct view_notice *n)
 {
@@ -68,7 +79,7 @@ put_event_line(struct follow *f, const struct view_notice *n)
     format_put_safe(f->lines, n->kind, out->utf8);
     fprintf(f->lines, "%s%*s", color[0] != '\0' ? "\033[0m" : "",
             (int)(12 - strnlen(n->kind, 11)), "");
-    format_put_safe(f->lines, n->text, out->utf8);
+    format_put_safe(f->lines, skip_iteration(n), out->utf8);
     putc('\n', f->lines);
     fflush(f->lines);
 }

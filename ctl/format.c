@@ -72,7 +72,8 @@ format_exact(double v, char *out, size_t n)
                           : "-Infinity");
         return;
     }
-    for (int digits = 1; digits <= 17; digits++) {
+    /* Fifteen always survive the way to text; %g drops their zeros. */
+    for (int digits = 15; digits <= 17; digits++) {
         snprintf(out, n, "%.*g", digits, v);
         if (strtod(out, NULL) == v)
             return;

@@ -25,7 +25,8 @@ void format_bytes(int64_t bytes, char *out, size_t n);
 void format_real(double v, char *out, size_t n);
 /* As format_real() but "-" for NaN: for fields where that means "none". */
 void format_known(double v, char *out, size_t n);
-/* The fewest digits that read back as v; NaN, Infinity, -Infinity. */
+/* Digits that read back as v, few where few will do; NaN, Infinity,
+ * -Infinity. */
 void format_exact(double v, char *out, size_t n);
 /* A loss scale: "65536", "2^24", "2^-3", "3.5". */
 void format_scale(double v, char *out, size_t n);

@@ -74,7 +74,9 @@ test_format_numbers(void **state)
     assert_real(format_exact, 1.0 / 3, "0.3333333333333333");
     assert_real(format_exact, NAN, "NaN");
     assert_real(format_exact, -INFINITY, "-Infinity");
-    assert_real(format_exact, 5e-324, "5e-324");
+    assert_real(format_exact, 5e-324, "4.94065645841247e-324");
+    assert_real(format_exact, 0.1f, "0.10000000149011612");
+    assert_real(format_exact, 1e22, "1e+22");
 }
 
 static void

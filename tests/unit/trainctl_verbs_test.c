@@ -237,7 +237,7 @@ test_submit_follow(void **state)
         {FAKE_SAY, OK(1, JOB(17, "queued", -1))},
         {FAKE_HEAR, "\"follow\""},
         {FAKE_SAY, "{\"id\":2,\"notice\":{\"kind\":\"growth\",\"text\":"
-                   "\"65536 to 131072\",\"iteration\":2000}}"},
+                   "\"iteration 2000: 65536 to 131072\",\"iteration\":2000}}"},
         {FAKE_SAY, OK(2, JOB(17, "failed", 9))},
         {FAKE_END, NULL},
     };
@@ -312,6 +312,54 @@ test_metrics_csv(void **state)
         "row,iteration,updates,attempt,live,skipped,loss,loss_min,loss_max,"
         "scale,lr,grad_norm,samples,step_us,t_us,n,n_skipped\n"
         "1,5,0,0,0,1,0.1,NaN,NaN,Infinity,NaN,NaN,0,0,0,0,0\n");
+}
+
+#define ROW(row, iteration) "{\"row\":" #row ",\"iteration\":" #iteration "}"
+#define ROWS(id, rows)                                                         \
+    "{\"id\":" #id ",\"ok\":true,\"more\":false,\"items\":[" rows "]}"
+#define ATTEMPT(n, start)                                                      \
+    "{\"attempt\":" #n ",\"start_iteration\":" #start ",\"policy\":\"{}\"}"
+
+/* Attempt 2 goes back to iteration 1: what it does anew is shown again. */
+static void
+test_metrics_follow_a_rollback(void **state)
+{
+    const struct fake_step script[] = {
+        FAKE_GREET,
+        {FAKE_HEAR, "\"after_row\":0"},
+        {FAKE_SAY, ROWS(1, ROW(1, 1) "," ROW(2, 2) "," ROW(3, 3))},
+        {FAKE_HEAR, "\"status\""},
+        {FAKE_SAY, "{\"id\":2,\"ok\":true,\"item\":{\"id\":3,\"attempt\":1,"
+                   "\"exit_code\":-1}}"},
+        {FAKE_HEAR, "\"attempts\""},
+        {FAKE_SAY, ROWS(3, ATTEMPT(1, 0))},
+        {FAKE_HEAR, "\"after_row\":3"},
+        {FAKE_SAY, ROWS(4, "")},
+        {FAKE_HEAR, "\"status\""},
+        {FAKE_SAY, OK(5, JOB(3, "completed", 0))}, /* attempt 2 */
+        {FAKE_HEAR, "\"attempts\""},
+        {FAKE_SAY, ROWS(6, ATTEMPT(1, 0) "," ATTEMPT(2, 1))},
+        {FAKE_HEAR, "\"from\":2,\"to\":0,\"max_points\":0,\"after_row\":0"},
+        {FAKE_SAY, ROWS(7, ROW(4, 2) "," ROW(5, 3))},
+        {FAKE_HEAR, "\"status\""},
+        {FAKE_SAY, OK(8, JOB(3, "completed", 0))},
+        {FAKE_END, NULL},
+    };
+    static const int wanted[] = {1, 2, 3, 2, 3};
+
+    (void)state;
+    const struct fake_run *r =
+        run_script(script, ARGS("metrics", "3", "--follow", "--parsable"));
+    const char *line = r->out;
+    assert_int_equal(r->exit_code, 0);
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        int row = 0, iteration = 0;
+        assert_int_equal(sscanf(line, "%d|%d|", &row, &iteration), 2);
+        assert_int_equal(row, i + 1);
+        assert_int_equal(iteration, wanted[i]);
+        line = strchr(line, '\n') + 1;
+    }
+    assert_string_equal(line, "");
 }
 
 static void
@@ -514,6 +562,7 @@ main(void)
         cmocka_unit_test(test_submit_dry_run),
         cmocka_unit_test(test_validate_without_daemon),
         cmocka_unit_test(test_metrics_csv),
+        cmocka_unit_test(test_metrics_follow_a_rollback),
         cmocka_unit_test(test_scale_plot_and_table),
         cmocka_unit_test(test_rollback_dry_run),
         cmocka_unit_test(test_logs_streams),
