@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/notice.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void
+fill(struct notice *n, const struct job *job, const char *kind)
+{
+    struct view_job view;
+
+    job_view(job, &view);
+    n->kind = kind;
+    n->state = job_state_name(job->stored);
+    n->text[0] = '\0';
+    n->iteration = view.iteration;
+    n->updates = view.updates;
+    n->skips = view.skips;
+    n->total_iterations = view.total_iterations;
+    n->loss = view.loss;
+    n->scale = view.scale;
+    n->lr = view.lr;
+    n->accuracy = view.accuracy;
+    n->iterations_per_s = view.iterations_per_s;
+    n->eta_s = view.eta_s;
+}
+
+void
+notice_from_state(struct notice *n, const struct job *job)
+{
+    const char *reason = job->row.view.reason;
+
+    fill(n, job, job_state_is_final(job->stored) ? "end" : "state");
+    snprintf(n->text, sizeof(n->text), "%s%s%s", n->state,
+             reason[0] != '\0' ? ": " : "", reason);
+}
+
+void
+notice_from_progress(struct notice *n, const struct job *job)
+{
+    fill(n, job, "progress");
+    snprintf(n->text, sizeof(n->text),
+             "iteration %" PRId64 " of %" PRId64 ", loss %.6g", n->iteration,
+             n->total_iterations, n->loss);
+}
+
+static bool
+from_scale(struct notice *n, const struct event *e)
+{
+    switch (e->u.scale.cause) {
+    case EVENT_SCALE_SKIP:
+        n->kind = "skip";
+        snprintf(n->text, sizeof(n->text),
+                 "iteration %" PRId64 ": update skipped, scale %g -> %g",
+                 e->iteration, e->u.scale.before, e->u.scale.after);
+        return true;
+    case EVENT_SCALE_GROWTH:
+    case EVENT_SCALE_SET:
+        n->kind = "growth";
+        snprintf(n->text, sizeof(n->text),
+                 "iteration %" PRId64 ": scale %g -> %g", e->iteration,
+                 e->u.scale.before, e->u.scale.after);
+        return true;
+    }
+    return false;
+}
+
+static bool
+from_incident(struct notice *n, const struct event *e)
+{
+    n->kind = "incident";
+    if (!e->u.incident.located)
+        snprintf(n->text, sizeof(n->text),
+                 "iteration %" PRId64 ": non-finite, %s", e->iteration,
+                 e->u.incident.replayed ? "but the replay was finite"
+                                        : "not replayed");
+    else
+        snprintf(n->text, sizeof(n->text),
+                 "iteration %" PRId64 ": first %s in %s of %s (%s)",
+                 e->iteration, event_nonfinite_name(e->u.incident.what),
+                 event_pass_name(e->u.incident.pass), e->u.incident.layer,
+                 e->u.incident.op);
+    return true;
+}
+
+static bool
+from_evaluation(struct notice *n, const struct event *e)
+{
+    int len;
+
+    n->kind = "evaluation";
+    len = snprintf(n->text, sizeof(n->text),
+                   "iteration %" PRId64 ": validation loss %.6g", e->iteration,
+                   e->u.evaluation.loss);
+    if (!isnan(e->u.evaluation.accuracy) && len < (int)sizeof(n->text))
+        snprintf(n->text + len, sizeof(n->text) - (size_t)len,
+                 ", accuracy %.4f", e->u.evaluation.accuracy);
+    return true;
+}
+
+static bool
+from_started(struct notice *n, const struct event *e)
+{
+    n->kind = "state";
+    if (e->u.started.checkpoint[0] != '\0')
+        snprintf(n->text, sizeof(n->text),
+                 "resumed from %s at iteration %" PRId64,
+                 e->u.started.checkpoint, e->iteration);
+    else
+        snprintf(n->text, sizeof(n->text), "started from scratch");
+    return true;
+}
+
+bool
+notice_from_event(struct notice *n, const struct job *job,
+                  const struct event *e)
+{
+    fill(n, job, "");
+    n->iteration = e->iteration;
+    n->updates = e->updates;
+    n->skips = e->skips;
+    switch (e->kind) {
+    case EVENT_STARTED: return from_started(n, e);
+    case EVENT_SCALE: return from_scale(n, e);
+    case EVENT_INCIDENT: return from_incident(n, e);
+    case EVENT_EVALUATION: return from_evaluation(n, e);
+    case EVENT_CHECKPOINT:
+        n->kind = "checkpoint";
+        snprintf(n->text, sizeof(n->text), "%s written (%s)%s",
+                 e->u.checkpoint.name,
+                 event_checkpoint_cause_name(e->u.checkpoint.cause),
+                 e->u.checkpoint.best ? ", best so far" : "");
+        return true;
+    case EVENT_CHECKPOINT_FAILED:
+        n->kind = "warning";
+        snprintf(n->text, sizeof(n->text), "checkpoint %s%s%.180s",
+                 e->u.checkpoint_failed.name,
+                 e->u.checkpoint_failed.name[0] != '\0' ? ": " : "",
+                 e->u.checkpoint_failed.text);
+        return true;
+    case EVENT_WARNING:
+        n->kind = "warning";
+        snprintf(n->text, sizeof(n->text), "%.230s", e->u.warning.text);
+        return true;
+    case EVENT_STEP:
+    case EVENT_CHECKPOINT_PRUNED:
+    case EVENT_FINISHED: return false; /* the state's change says it */
+    }
+    return false;
+}
+
+void
+notice_view(const struct notice *n, struct view_notice *out)
+{
+    view_init(VIEW_ID_notice, out);
+    out->kind = n->kind;
+    out->text = n->text;
+    out->iteration = n->iteration;
+    out->updates = n->updates;
+    out->skips = n->skips;
+    out->total_iterations = n->total_iterations;
+    out->loss = n->loss;
+    out->scale = n->scale;
+    out->lr = n->lr;
+    out->accuracy = n->accuracy;
+    out->iterations_per_s = n->iterations_per_s;
+    out->eta_s = n->eta_s;
+    out->state = n->state;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/obituary.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the sentence ---------------------------------------------------------*/
+
+static void
+write_signal(const struct obituary_facts *f, char *out, size_t size)
+{
+    const char *name = sigabbrev_np(f->signal);
+    char word[16];
+
+    if (name == NULL)
+        snprintf(word, sizeof(word), "%d", f->signal);
+    else
+        snprintf(word, sizeof(word), "SIG%s", name);
+    if (f->why_killed[0] != '\0')
+        snprintf(out, size, "worker %" PRId64 " was ended by %s: %s", f->pid,
+                 word, f->why_killed);
+    else if (f->killed_by_us == f->signal)
+        snprintf(out, size,
+                 "worker %" PRId64 " did not obey and was ended by %s", f->pid,
+                 word);
+    else if (f->signal == SIGKILL)
+        snprintf(out, size,
+                 "worker %" PRId64 " was killed by SIGKILL, not by traind: "
+                 "out of memory, or a person",
+                 f->pid);
+    else
+        snprintf(out, size, "worker %" PRId64 " died of %s", f->pid, word);
+}
+
+static void
+write_finished(const struct obituary_facts *f, char *out, size_t size)
+{
+    switch (f->outcome) {
+    case EVENT_OUTCOME_COMPLETED:
+        snprintf(out, size, "worker %" PRId64 " trained to the end", f->pid);
+        break;
+    case EVENT_OUTCOME_STOPPED:
+        snprintf(out, size, "worker %" PRId64 " stopped as it was told",
+                 f->pid);
+        break;
+    case EVENT_OUTCOME_FAILED:
+        snprintf(out, size, "worker %" PRId64 " ended with an error: %s",
+                 f->pid, f->text[0] != '\0' ? f->text : err_line(f->error));
+        break;
+    }
+}
+
+void
+obituary_write(const struct obituary_facts *f, char *out, size_t size)
+{
+    if (f->start_error[0] != '\0')
+        snprintf(out, size, "worker could not be started: %s", f->start_error);
+    else if (f->finished)
+        write_finished(f, out, size);
+    else if (f->pid == 0)
+        snprintf(out, size, "the worker had not been started yet");
+    else if (!f->status_known)
+        snprintf(out, size,
+                 "worker %" PRId64 " was lost with an earlier daemon; how it "
+                 "ended is unknown",
+                 f->pid);
+    else if (f->signal != 0)
+        write_signal(f, out, size);
+    else
+        snprintf(out, size,
+                 "worker %" PRId64 " exited with status %d and reported no "
+                 "outcome",
+                 f->pid, f->exit_code);
+}
+
+/* ---- the verdict ----------------------------------------------------------*/
+
+static void
+set_reason(struct obituary_verdict *v, const char *head, const char *obituary)
+{
+    snprintf(v->reason, sizeof(v->reason), "%.90s%s%.415s", head,
+             head[0] != '\0' && obituary[0] != '\0' ? ": " : "", obituary);
+}
+
+static void
+judge_intent(const struct obituary_circumstances *c, const char *obituary,
+             struct obituary_verdict *v)
+{
+    v->clear_intent = true;
+    switch (c->intent) {
+    case JOB_INTENT_CANCEL:
+        v->state = JOB_CANCELLED;
+        v->error = ERR_CANCELLED;
+        set_reason(v, "cancelled", "");
+        break;
+    case JOB_INTENT_PAUSE:
+        v->state = JOB_PAUSED;
+        set_reason(v, "paused", obituary);
+        break;
+    case JOB_INTENT_ROLLBACK:
+        v->state = JOB_QUEUED;
+        set_reason(v, "goes back to a checkpoint", "");
+        break;
+    case JOB_INTENT_NONE:
+    case JOB_INTENT_COUNT: break;
+    }
+}
+
+/* Nobody asked for this end. */
+static void
+judge_loss(const struct obituary_facts *f,
+           const struct obituary_circumstances *c, const char *obituary,
+           struct obituary_verdict *v)
+{
+    bool unknown = !f->status_known && f->pid != 0;
+
+    v->lost_attempts = c->progress ? 1 : c->lost_attempts + 1;
+    if (!c->requeue) {
+        v->state = JOB_INTERRUPTED;
+        v->error = ERR_INTERRUPTED;
+        set_reason(v, "not queued again (jobs.requeue_on_restart)", obituary);
+    } else if (v->lost_attempts > c->max_lost_attempts) {
+        char head[96];
+
+        v->state = unknown ? JOB_INTERRUPTED : JOB_FAILED;
+        v->error = unknown ? ERR_INTERRUPTED : ERR_FAILED;
+        snprintf(head, sizeof(head),
+                 "%" PRId64 " workers in a row without a new checkpoint",
+                 v->lost_attempts);
+        set_reason(v, v->lost_attempts > 1 ? head : "", obituary);
+    } else {
+        v->state = JOB_QUEUED;
+        v->back_off = true;
+        set_reason(v, "goes on from its last checkpoint", obituary);
+    }
+}
+
+static void
+judge_finished(const struct obituary_facts *f,
+               const struct obituary_circumstances *c, const char *obituary,
+               struct obituary_verdict *v)
+{
+    if (f->outcome == EVENT_OUTCOME_COMPLETED) {
+        v->state = JOB_COMPLETED;
+        v->clear_intent = true;
+        set_reason(v, "", "");
+    } else if (f->outcome == EVENT_OUTCOME_FAILED &&
+               c->intent != JOB_INTENT_ROLLBACK) {
+        /* The truth before the wish: it failed before it was stopped. */
+        v->state = JOB_FAILED;
+        v->error = f->error != 0 ? f->error : ERR_FAILED;
+        v->clear_intent = true;
+        set_reason(v, "", f->text[0] != '\0' ? f->text : err_line(v->error));
+    } else if (c->intent != JOB_INTENT_NONE) {
+        judge_intent(c, "", v);
+    } else if (c->shutdown) {
+        v->state = JOB_QUEUED;
+        set_reason(v, "stopped when the daemon went down", "");
+    } else {
+        judge_loss(f, c, obituary, v);
+    }
+}
+
+static const char *
+name_attempt_state(const struct obituary_facts *f)
+{
+    if (f->finished)
+        return event_outcome_name(f->outcome);
+    return f->status_known || f->pid == 0 ? "died" : "lost";
+}
+
+void
+obituary_judge(const struct obituary_facts *f,
+               const struct obituary_circumstances *c,
+               struct obituary_verdict *v)
+{
+    char obituary[ERR_SENTENCE_MAX];
+
+    memset(v, 0, sizeof(*v));
+    v->lost_attempts = c->progress ? 0 : c->lost_attempts;
+    v->attempt_state = name_attempt_state(f);
+    obituary_write(f, obituary, sizeof(obituary));
+    if (f->finished) {
+        judge_finished(f, c, obituary, v);
+    } else if (c->intent != JOB_INTENT_NONE) {
+        judge_intent(c, obituary, v);
+    } else if (f->pid == 0 && f->start_error[0] == '\0') {
+        v->state = JOB_QUEUED;
+        set_reason(v, "stopped before it started", "");
+    } else if (c->shutdown) {
+        v->state = JOB_QUEUED;
+        set_reason(v, "stopped when the daemon went down", obituary);
+    } else {
+        judge_loss(f, c, obituary, v);
+    }
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/request.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/session.h"
+#include "proto/frame.h"
+
+#define REQUEST_MAGIC 0x52455153u
+
+struct request *
+request_create(struct session *session, int64_t id, enum message_id message,
+               const struct auth_peer *peer)
+{
+    struct request *r = calloc(1, sizeof(*r));
+
+    if (r == NULL)
+        return NULL;
+    r->magic = REQUEST_MAGIC;
+    r->id = id;
+    r->message = message;
+    r->peer = *peer;
+    session_link(session, r);
+    return r;
+}
+
+void
+request_drop(struct request *r)
+{
+    assert(r->magic == REQUEST_MAGIC);
+    if (r->session != NULL)
+        session_unlink(r->session, r);
+    codec_doc_close(&r->doc);
+    r->magic = 0;
+    free(r);
+}
+
+void
+request_reply_take(struct request *r, char *text, size_t len)
+{
+    assert(r->magic == REQUEST_MAGIC);
+    if (r->session != NULL)
+        session_send_take(r->session, text, len);
+    else
+        free(text);
+    request_drop(r);
+}
+
+void
+request_reply(struct request *r, const void *items, int n, bool more)
+{
+    size_t len = 0;
+    char *text = codec_write_reply(r->id, r->message, items, n, more, &len);
+
+    assert(r->magic == REQUEST_MAGIC);
+    while (text != NULL && len > FRAME_MAX_BYTES && n > 1) {
+        free(text);
+        n /= 2;
+        text = codec_write_reply(r->id, r->message, items, n, true, &len);
+    }
+    request_reply_take(r, text, len);
+}
+
+void
+request_refuse(struct request *r, const struct err *err,
+               const struct spec_faults *faults)
+{
+    size_t len;
+    char *text = codec_write_refusal(r->id, err, faults, &len);
+
+    request_reply_take(r, text, len);
+}
+
+bool
+request_notice(struct request *r, const struct view_notice *notice)
+{
+    size_t len;
+    char *text;
+
+    assert(r->magic == REQUEST_MAGIC);
+    if (r->session == NULL || !session_has_room(r->session))
+        return false;
+    text = codec_write_notice(r->id, notice, &len);
+    session_send_take(r->session, text, len);
+    return true;
+}
+
+void
+request_watch(struct request *r, request_gone_fn *fn, void *ctx)
+{
+    assert(r->magic == REQUEST_MAGIC);
+    r->gone = fn;
+    r->ctx = ctx;
+}

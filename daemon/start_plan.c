@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/start_plan.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* More are never tried: with so many damaged ones it is time to ask. */
+#define MAX_RESUME 64
+
+struct start_plan {
+    struct checkpoints_item *v;  /* owned copies the lists point into */
+    const char **resume, **keep; /* owned lists of borrowed names */
+    int n_resume, n_keep;
+    bool required;
+    const char *best; /* borrowed from v */
+    double best_metric;
+    /* while asking */
+    int64_t target;
+    start_plan_fn *done;
+    void *ctx;
+};
+
+struct start_plan *
+start_plan_create(void)
+{
+    struct start_plan *plan = calloc(1, sizeof(*plan));
+
+    if (plan != NULL)
+        plan->best = "";
+    return plan;
+}
+
+static void
+clear(struct start_plan *plan)
+{
+    free(plan->v);
+    free(plan->resume);
+    free(plan->keep);
+    plan->v = NULL;
+    plan->resume = plan->keep = NULL;
+    plan->n_resume = plan->n_keep = 0;
+    plan->required = false;
+    plan->best = "";
+    plan->best_metric = (double)NAN;
+}
+
+void
+start_plan_destroy(struct start_plan **plan)
+{
+    if (*plan == NULL)
+        return;
+    clear(*plan);
+    free(*plan);
+    *plan = NULL;
+}
+
+static bool
+make_room(struct start_plan *plan, const struct checkpoints *list)
+{
+    size_t n = (size_t)list->n + 1;
+
+    plan->v = calloc(n, sizeof(*plan->v));
+    plan->resume = calloc(n, sizeof(*plan->resume));
+    plan->keep = calloc(n, sizeof(*plan->keep));
+    if (plan->v == NULL || plan->resume == NULL || plan->keep == NULL)
+        return false;
+    if (list->n > 0)
+        memcpy(plan->v, list->v, (size_t)list->n * sizeof(*plan->v));
+    return true;
+}
+
+int
+start_plan_choose(struct start_plan *plan, const struct checkpoints *list,
+                  int64_t target, struct err *err)
+{
+    const struct checkpoints_item *goal;
+    int64_t limit = INT64_MAX;
+
+    clear(plan);
+    if (!make_room(plan, list))
+        return err_set(err, ERR_NOMEM, "checkpoints: out of memory");
+    if (target != 0) {
+        goal = checkpoints_find(list, target);
+        if (goal == NULL || !goal->good)
+            return err_set(err, ERR_CKPT,
+                           "checkpoint %lld to go back to is not good any more",
+                           (long long)target);
+        limit = goal->iteration;
+        plan->required = true;
+        plan->resume[plan->n_resume++] = plan->v[goal - list->v].name;
+    }
+    for (int i = 0; i < list->n; i++) {
+        const struct checkpoints_item *item = &plan->v[i];
+
+        /* Those beyond the goal are about to be on an abandoned line. */
+        if (!item->live || !item->good || item->iteration > limit)
+            continue;
+        plan->keep[plan->n_keep++] = item->name;
+        if (item->best) {
+            plan->best = item->name;
+            plan->best_metric = item->metric;
+        }
+    }
+    for (int i = plan->n_keep - 1; i >= 0 && target == 0; i--)
+        if (plan->n_resume < MAX_RESUME)
+            plan->resume[plan->n_resume++] = plan->keep[i];
+    return 0;
+}
+
+static void
+on_gathered(void *ctx, int rc, const struct checkpoints *list,
+            const struct err *err)
+{
+    struct start_plan *plan = ctx;
+    struct err why = *err;
+
+    if (rc == 0)
+        rc = start_plan_choose(plan, list, plan->target, &why);
+    plan->done(plan->ctx, rc, &why);
+}
+
+void
+start_plan_make(struct start_plan *plan, struct store *store,
+                const struct job *job, start_plan_fn *done, void *ctx)
+{
+    plan->target = job->row.resume_checkpoint;
+    plan->done = done;
+    plan->ctx = ctx;
+    checkpoints_gather(store, job->row.view.id, on_gathered, plan);
+}
+
+void
+start_plan_fill(const struct start_plan *plan, const struct job *job,
+                const char *directory, const char *device,
+                struct view_start *out)
+{
+    view_init(VIEW_ID_start, out);
+    out->job = job->row.view.id;
+    out->attempt = job->row.view.attempt;
+    out->spec = job->row.spec;
+    out->directory = directory;
+    out->device = device;
+    out->resume.v = plan->resume;
+    out->resume.n = plan->n_resume;
+    out->resume_required = plan->required;
+    out->keep.v = plan->keep;
+    out->keep.n = plan->n_keep;
+    out->best = plan->best;
+    out->best_metric = plan->best_metric;
+}
