@@ -196,14 +196,14 @@ keeper_save(struct keeper *k, const struct report *report,
     struct ckpt_write_args args = keeper_args(&k->o);
     const int64_t start_us = clock_mono_us(&report->clock);
     struct ckpt_info info;
-    int rc = report_sync(report, err);
+    int rc;
 
     err_clear(failure);
-    if (rc != 0)
-        return rc;
     args.has_metric = q->has_metric && !isnan(q->metric);
     args.metric = q->metric;
-    if (ckpt_write(state, &args, &info, failure) != 0)
+    /* A checkpoint may not be safer than the events that led to it. */
+    if (report_sync(report, failure) != 0 ||
+        ckpt_write(state, &args, &info, failure) != 0)
         return report_failed(report, failure, err);
     k->saved_iteration = state->count.iteration;
     rc = report_written(report, &info, q,

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/worker_check.h"
+
+#include "engine/pass/autocast.h"
+#include "engine/run/optimizer.h"
+#include "engine/run/policy.h"
+#include "engine/run/source.h"
+#include "engine/run/variants.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int
+worker_check_threads(const struct spec *spec)
+{
+    cpu_set_t set;
+
+    if (spec->threads > 0)
+        return spec->threads;
+    if (sched_getaffinity(0, sizeof(set), &set) < 0)
+        return 1;
+    return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
+}
+
+/* ---- the spec -------------------------------------------------------------*/
+
+static char *
+read_file(const char *path, size_t *len, struct err *err)
+{
+    FILE *f = fopen(path, "re");
+    char *text = NULL;
+
+    if (f == NULL) {
+        err_set_errno(err, ERR_IO, errno, "%s", path);
+        return NULL;
+    }
+    text = malloc(SPEC_MAX_BYTES + 1);
+    if (text == NULL) {
+        err_set(err, ERR_NOMEM, "%s: no memory", path);
+    } else {
+        *len = fread(text, 1, SPEC_MAX_BYTES + 1, f);
+        if (ferror(f) || *len > SPEC_MAX_BYTES) {
+            err_set(err, ERR_SPEC, "%s: %s", path,
+                    ferror(f) ? "it cannot be read"
+                              : "a spec of more than 1 MiB");
+            free(text);
+            text = NULL;
+        }
+    }
+    fclose(f);
+    return text;
+}
+
+static void
+print_faults(const char *path, const struct spec_faults *faults)
+{
+    for (int i = 0; i < faults->n; i++) {
+        const struct spec_fault *f = &faults->list[i];
+        fprintf(stderr, "%s:%d:%d: error: %s%s%s\n", path, f->line, f->col,
+                f->path, f->path[0] != '\0' ? ": " : "", f->message);
+    }
+}
+
+static int
+load_spec(const char *path, struct spec **spec, struct err *err)
+{
+    char *absolute = realpath(path, NULL);
+    struct spec_faults faults = {0};
+    size_t len = 0;
+    char *text = read_file(path, &len, err);
+    int rc = err->code;
+
+    if (text == NULL || absolute == NULL)
+        goto out;
+    rc = spec_parse(text, len, spec, &faults);
+    if (rc != 0) {
+        print_faults(path, &faults);
+        err_set(err, rc, "%s: %d fault%s", path, faults.n,
+                faults.n == 1 ? "" : "s");
+        goto out;
+    }
+    *strrchr(absolute, '/') = '\0';
+    rc = spec_resolve_paths(*spec, absolute[0] != '\0' ? absolute : "/", err);
+out:
+    spec_faults_fini(&faults);
+    free(text);
+    free(absolute);
+    return rc;
+}
+
+/* ---- the plan -------------------------------------------------------------*/
+
+static void
+print_text(const char *title, char *text)
+{
+    printf("== %s ==\n%s\n", title, text != NULL ? text : "(no memory)\n");
+    free(text);
+}
+
+static int
+print_graphs(const struct spec *spec, const struct source *s, int64_t batch,
+             struct err *err)
+{
+    const struct autocast_policy policy = {
+        .dtype = spec->amp.dtype,
+        .fp32_regions = spec->amp.fp32_regions,
+        .n_fp32_regions = spec->amp.n_fp32_regions,
+    };
+    struct graph *plain = NULL, *cast = NULL;
+    int rc = build_graph(spec, &s->data, BUILD_TRAIN, batch, &plain, err);
+
+    if (rc == 0) {
+        print_text("graph", graph_print(plain));
+        rc = autocast_apply(plain, &policy, &cast, err);
+    }
+    if (rc == 0)
+        print_text("cast plan", graph_print(cast));
+    graph_destroy(&plain);
+    graph_destroy(&cast);
+    return rc;
+}
+
+static int
+print_totals(const struct spec *spec, const struct source *s,
+             const struct program *program, int threads, struct err *err)
+{
+    struct state *state = NULL;
+    const int rc = state_create(program_graph(program),
+                                optimizer_n_moments(spec), &state, err);
+    int64_t n = 0;
+
+    if (rc != 0)
+        return rc;
+    for (int i = 0; i < state->n_params; i++)
+        n += state->param[i].n_elems;
+    char *policy = policy_format(spec, spec->device, threads);
+    printf("== totals ==\n"
+           "samples      %lld, validation %lld\n"
+           "iterations   %lld, %lld an epoch\n"
+           "parameters   %lld\n"
+           "state        %zu bytes\n"
+           "activations  %zu bytes\n"
+           "policy       %s\n",
+           (long long)dataset_n_samples(s->train),
+           s->validation != NULL ? (long long)dataset_n_samples(s->validation)
+                                 : 0LL,
+           (long long)s->total_iterations, (long long)s->windows_per_epoch,
+           (long long)n, state_n_bytes(state), program_block_bytes(program),
+           policy != NULL ? policy : "");
+    free(policy);
+    state_destroy(&state);
+    return 0;
+}
+
+static int
+print_plan(const struct spec *spec, struct err *err)
+{
+    const int threads = worker_check_threads(spec);
+    struct source s;
+    struct program *program = NULL;
+    int rc = source_open(spec, &s, err);
+
+    if (rc != 0)
+        return rc;
+    const int64_t batch = s.train_full > 0 ? s.train_full : s.train_last;
+    const struct variants_options vo = {
+        .spec = spec,
+        .data = &s.data,
+        .backend = backend_find(spec->device),
+        .threads = threads,
+    };
+    if (vo.backend == NULL)
+        rc = err_set(err, ERR_UNSUPPORTED, "device: there is no \"%s\" here",
+                     spec->device);
+    if (rc == 0)
+        rc = print_graphs(spec, &s, batch, err);
+    if (rc == 0)
+        rc = variants_compile(&vo, BUILD_TRAIN, batch, false, &program, err);
+    if (rc == 0) {
+        const struct graph *g = program_graph(program);
+        const struct graph_value *y = graph_value_at(g, graph_roles(g)->output);
+        rc = source_check_classes(&s, y->desc.dim[y->desc.rank - 1], err);
+    }
+    if (rc == 0) {
+        print_text("program", program_print(program));
+        print_text("memory", program_print_memory(program));
+        rc = print_totals(spec, &s, program, threads, err);
+    }
+    program_destroy(&program);
+    source_close(&s);
+    return rc;
+}
+
+int
+worker_check(const char *path)
+{
+    struct spec *spec = NULL;
+    struct err err;
+    int rc;
+
+    err_clear(&err);
+    rc = load_spec(path, &spec, &err);
+    if (rc == 0)
+        rc = print_plan(spec, &err);
+    if (rc != 0)
+        fprintf(stderr, "traind-worker: %s\n", err.msg);
+    spec_destroy(&spec);
+    return err_exit_code(rc);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * worker_check: traind-worker --check SPEC, for a person.
+ *
+ * Prints every fault of a spec with file, line and column, or what would be
+ * run: graph, cast plan, program, memory map and totals. Opens the data, runs
+ * nothing, writes nothing but its output.
+ */
+#ifndef ENGINE_WORKER_CHECK_H
+#define ENGINE_WORKER_CHECK_H
+
+/* The exit status. */
+int worker_check(const char *path);
+
+/* spec.threads, or the processors this process may use. */
+struct spec;
+int worker_check_threads(const struct spec *spec);
+
+#endif
