@@ -11,3 +11,10 @@ traind_add_test(ckpt_damage_test
     SOURCES ckpt_damage_test.c
     LINKS traind_engine m)
 traind_add_test(ckpt_crash_test SOURCES ckpt_crash_test.c LINKS traind_engine)
+
+# Against NumPy and the safetensors library; ./dev test makes their venv.
+add_executable(data_tool data_tool.c)
+target_link_libraries(data_tool PRIVATE traind_engine traind_flags m)
+traind_add_script(data_files_test
+    COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/data_files_test.py)
+set_tests_properties(data_files_test PROPERTIES SKIP_RETURN_CODE 77)
