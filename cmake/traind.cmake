@@ -22,6 +22,11 @@ else()
     target_compile_definitions(traind_flags INTERFACE TRAIND_SANITIZED=0)
 endif()
 
+# The fuzzer must see into the libraries, not only into its own target.
+if(TRAIND_FUZZ)
+    target_compile_options(traind_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 # traind_add_test(name SOURCES a.c ... [LINKS lib ...] [LABELS label ...]
 #                 [TIMEOUT seconds])
 # A CMocka program that is also a ctest.

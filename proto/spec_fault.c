@@ -31,7 +31,7 @@ open_slot(struct spec_reader *r, size_t at)
     return &r->slots[i].fault;
 }
 
-static void
+static void __attribute__((format(printf, 6, 0)))
 fill_fault(struct spec_reader *r, struct spec_fault *f, size_t at, int node,
            const char *key, const char *fmt, va_list ap)
 {
