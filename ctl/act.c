@@ -2,12 +2,27 @@
 #include "ctl/act.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+void
+act_describe(const struct view_job *job, char *out, size_t n)
+{
+    size_t len = strlen(job->state);
+
+    if (strncmp(job->reason, job->state, len) == 0)
+        snprintf(out, n, "%s", job->reason);
+    else
+        snprintf(out, n, "%s%s%s", job->state,
+                 job->reason[0] != '\0' ? ", " : "", job->reason);
+}
 
 void
 act_tell_job(const struct session *s, const struct view_job *job)
 {
-    session_tell(s, "job %" PRId64 " \"%s\": %s%s%s", job->id, job->name,
-                 job->state, job->reason[0] != '\0' ? ", " : "", job->reason);
+    char what[1024];
+
+    act_describe(job, what, sizeof(what));
+    session_tell(s, "job %" PRId64 " \"%s\": %s", job->id, job->name, what);
 }
 
 static int

@@ -84,20 +84,35 @@ put_plot(const struct session *s, const struct plot *plot, int rows,
     return 0;
 }
 
+static struct plot_point
+level(double x, double y)
+{
+    return (struct plot_point){x, y, y, y};
+}
+
+/* The mean of a thinned group: its extremes are the noise of single batches
+ * and would hide the curve. */
 static int
 add_metric(void *ctx, const void *view, struct err *err)
 {
     const struct view_metric *m = view;
 
-    return add_point(ctx,
-                     (struct plot_point){(double)m->iteration, m->loss,
-                                         m->loss_min, m->loss_max},
-                     err);
+    return add_point(ctx, level((double)m->iteration, m->loss), err);
+}
+
+/* The iterations that a plot of the query spans. */
+static void
+find_span(const struct view_query *query, const struct view_job *job,
+          double *from, double *to)
+{
+    *from = query->from > 0 ? (double)query->from : 1;
+    *to = query->to > 0 ? (double)query->to : (double)job->iteration;
+    *to = fmax(*to, *from + 1);
 }
 
 int
 chart_put_loss(struct session *s, const struct view_query *query,
-               struct err *err)
+               const struct view_job *job, struct err *err)
 {
     struct series series = {0};
     struct view_query args = *query;
@@ -113,6 +128,7 @@ chart_put_loss(struct session *s, const struct view_query *query,
             .n_points = series.n,
             .axis = PLOT_AUTO,
         };
+        find_span(query, job, &plot.x_min, &plot.x_max);
         rc = put_plot(s, &plot, LOSS_ROWS, err);
     }
     fini_series(&series);
@@ -123,12 +139,6 @@ struct scale_series {
     struct series series;
     double from; /* first iteration of the plot */
 };
-
-static struct plot_point
-level(double x, double y)
-{
-    return (struct plot_point){x, y, y, y};
-}
 
 static int
 add_scale(void *ctx, const void *view, struct err *err)
@@ -151,11 +161,12 @@ int
 chart_put_scale(struct session *s, const struct view_query *query,
                 const struct view_job *job, struct err *err)
 {
-    struct scale_series scale = {.from =
-                                     query->from > 0 ? (double)query->from : 1};
-    double to = query->to > 0 ? (double)query->to : (double)job->iteration;
-    int rc = session_many(s, MESSAGE_ID_scale, query, add_scale, &scale, err);
+    struct scale_series scale = {0};
+    double to = 0;
+    int rc;
 
+    find_span(query, job, &scale.from, &to);
+    rc = session_many(s, MESSAGE_ID_scale, query, add_scale, &scale, err);
     if (rc == 0 && scale.series.n == 0 && job->iteration > 0)
         rc = add_point(&scale.series, level(scale.from, job->scale), err);
     if (rc == 0) {
@@ -167,7 +178,7 @@ chart_put_scale(struct session *s, const struct view_query *query,
             .steps = true,
             .axis = PLOT_LOG2,
             .x_min = scale.from,
-            .x_max = fmax(to, scale.from + 1),
+            .x_max = to,
             .marks = scale.series.mark,
             .n_marks = scale.series.n_marks,
             .marks_title = "skips",

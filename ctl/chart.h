@@ -10,10 +10,11 @@
 
 #include "ctl/session.h"
 
-/* The training loss over the iterations of the query. */
+/* The training loss over the iterations of the query; job for where it stands.
+ */
 int chart_put_loss(struct session *s, const struct view_query *query,
-                   struct err *err);
-/* The loss scale in powers of two, skips marked; job for where it stands. */
+                   const struct view_job *job, struct err *err);
+/* The loss scale in powers of two, skips marked. */
 int chart_put_scale(struct session *s, const struct view_query *query,
                     const struct view_job *job, struct err *err);
 

@@ -158,6 +158,15 @@ put_submitted(struct session *s, const struct view_job *job, bool stays,
     return 0;
 }
 
+static void
+say_result(const struct session *s, const struct view_job *job)
+{
+    char what[1024];
+
+    act_describe(job, what, sizeof(what));
+    session_say(s, "job %" PRId64 ": %s", job->id, what);
+}
+
 static int
 tell_result(struct session *s, const struct view_job *job, bool follow,
             struct err *err)
@@ -166,8 +175,7 @@ tell_result(struct session *s, const struct view_job *job, bool follow,
         return session_put_result(s, VIEW_ID_job, job, err);
     if (output_is_text(&s->out) && follow && !args_flag(s->args, "print-id"))
         return summary_put_result(s, job, err);
-    session_say(s, "job %" PRId64 ": %s%s%s", job->id, job->state,
-                job->reason[0] != '\0' ? ", " : "", job->reason);
+    say_result(s, job);
     return 0;
 }
 
@@ -193,8 +201,7 @@ stay(struct session *s, struct call_held_job *held, bool follow,
                     "\" ends it",
                     id, id);
     if (rc == 0 && only_id)
-        session_say(s, "job %" PRId64 ": %s%s%s", id, held->job.state,
-                    held->job.reason[0] != '\0' ? ", " : "", held->job.reason);
+        say_result(s, &held->job);
     else if (rc == 0)
         rc = tell_result(s, &held->job, follow, err);
     return rc < 0 ? rc : (int)held->job.exit_code;

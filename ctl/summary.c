@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ctl/act.h"
 #include "ctl/chart.h"
 #include "ctl/format.h"
 
@@ -84,8 +85,7 @@ put_numbers(const struct session *s, const struct view_job *job)
 void
 summary_put_job(const struct session *s, const struct view_job *job)
 {
-    session_tell(s, "job %" PRId64 " \"%s\": %s%s%s", job->id, job->name,
-                 job->state, job->reason[0] != '\0' ? ", " : "", job->reason);
+    act_tell_job(s, job);
     put_times(s, job);
     put(s, "precision", "%s%s", job->dtype,
         job->policy_changed ? "; the policy changed between attempts" : "");
@@ -119,8 +119,9 @@ summary_put_result(struct session *s, const struct view_job *job,
     view_init(VIEW_ID_query, &query);
     query.job = ref;
     if (job->iteration > 0) {
-        rc = chart_put_loss(s, &query, err);
-        if (rc == 0 && !isnan(job->scale))
+        rc = chart_put_loss(s, &query, job, err);
+        /* Without a scaler it is 1 all along. */
+        if (rc == 0 && (job->scale != 1 || job->skips > 0))
             rc = chart_put_scale(s, &query, job, err);
         if (rc < 0)
             return rc;
