@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "engine/graph/shape.h"
 #include "engine/pass/program_private.h"
 
 static int
@@ -67,6 +68,32 @@ order_instrs(struct program *p, struct err *err)
 
 /* ---- kernels ------------------------------------------------------------- */
 
+/* Ops of the forward part write all of their outputs (kernel.h): what nobody
+ * wants has a descriptor all the same, and gets a scratch place. Gradient ops
+ * leave out what is absent. */
+static void
+describe_outputs(const struct program *p, const struct graph_node *node,
+                 struct kernel_sig *sig)
+{
+    struct shape_query q = {.op = node->op, .params = &node->params};
+    struct tensor_desc want[OP_MAX_OUT];
+    int rc;
+
+    for (int i = 0; i < node->n_out; i++)
+        if (node->out[i] >= 0)
+            sig->out[i] = graph_value_at(p->graph, node->out[i])->desc;
+    if (node->phase == GRAPH_BACKWARD || node->n_out == 1)
+        return;
+    for (int i = 0; i < node->n_in; i++)
+        q.in[i] = sig->in[i];
+    q.like = &sig->out[0];
+    rc = shape_infer(&q, want, NULL);
+    assert(rc == 0); /* the graph is verified */
+    for (int i = 0; i < node->n_out; i++)
+        if (node->out[i] < 0)
+            sig->out[i] = want[i];
+}
+
 static int
 prepare_instr(const struct program *p, struct program_instr *instr,
               struct err *err)
@@ -83,9 +110,7 @@ prepare_instr(const struct program *p, struct program_instr *instr,
     for (int i = 0; i < node->n_in; i++)
         if (node->in[i] >= 0)
             sig->in[i] = graph_value_at(p->graph, node->in[i])->desc;
-    for (int i = 0; i < node->n_out; i++)
-        if (node->out[i] >= 0)
-            sig->out[i] = graph_value_at(p->graph, node->out[i])->desc;
+    describe_outputs(p, node, sig);
     instr->kernel = backend_find_kernel(p->backend, sig, &instr->table, err);
     if (instr->kernel == NULL)
         rc = ERR_UNSUPPORTED;
@@ -204,19 +229,47 @@ place_value(struct program *p, int value, int shared, const struct life *life)
                                .last = life[value].last};
 }
 
+static void
+add_extra(struct program *p, int instr, int out, size_t bytes)
+{
+    p->extra[p->n_blocks - p->n_slots] = (struct program_extra){instr, out};
+    p->block[p->n_blocks++] = (struct memplan_block){
+        .size_bytes = bytes, .first = instr, .last = instr};
+}
+
+/* Workspaces, and scratch for outputs that are made in vain. */
+static void
+place_extras(struct program *p)
+{
+    p->n_slots = p->n_blocks;
+    for (int i = 0; i < p->n_instrs; i++) {
+        const struct program_instr *instr = &p->instr[i];
+        const struct graph_node *node = graph_node_at(p->graph, instr->node);
+
+        for (int k = 0; k < node->n_out; k++)
+            if (node->out[k] < 0 && instr->sig.out[k].dtype != DTYPE_NONE)
+                add_extra(p, i, k, tensor_n_bytes(&instr->sig.out[k]));
+        if (instr->workspace_bytes > 0)
+            add_extra(p, i, -1, instr->workspace_bytes);
+    }
+}
+
 static int
 plan_memory(struct program *p, struct err *err)
 {
-    const int n_values = graph_n_values(p->graph);
-    struct life *life = calloc((size_t)n_values + 1, sizeof(*life));
+    const size_t n_values = (size_t)graph_n_values(p->graph);
+    const size_t n_extras = (size_t)p->n_instrs * (1 + OP_MAX_OUT);
+    struct life *life = calloc(n_values + 1, sizeof(*life));
 
-    p->slot = calloc((size_t)n_values + 1, sizeof(*p->slot));
-    p->block = calloc((size_t)(n_values + p->n_instrs) + 1, sizeof(*p->block));
-    if (life == NULL || p->slot == NULL || p->block == NULL) {
+    p->slot = calloc(n_values + 1, sizeof(*p->slot));
+    p->block = calloc(n_values + n_extras + 1, sizeof(*p->block));
+    p->extra = calloc(n_extras + 1, sizeof(*p->extra));
+    if (life == NULL || p->slot == NULL || p->block == NULL ||
+        p->extra == NULL) {
         free(life);
         return no_memory(err);
     }
-    for (int i = 0; i < n_values; i++)
+    for (size_t i = 0; i < n_values; i++)
         p->slot[i] = -1;
     measure_lives(p, life);
     for (int i = 0; i < p->n_instrs; i++) {
@@ -229,13 +282,7 @@ plan_memory(struct program *p, struct err *err)
                 place_value(p, node->out[k], k == 0 ? shared : -1, life);
     }
     free(life);
-    p->n_slots = p->n_blocks;
-    for (int i = 0; i < p->n_instrs; i++)
-        if (p->instr[i].workspace_bytes > 0)
-            p->block[p->n_blocks++] = (struct memplan_block){
-                .size_bytes = p->instr[i].workspace_bytes,
-                .first = i,
-                .last = i};
+    place_extras(p);
     p->block_bytes = memplan_assign_offsets(p->block, p->n_blocks);
     return p->block_bytes == SIZE_MAX ? no_memory(err) : 0;
 }
@@ -267,8 +314,6 @@ program_value_ref(const struct program *p, int id)
 static void
 resolve_refs(struct program *p)
 {
-    int workspace = p->n_slots;
-
     for (int i = 0; i < p->n_instrs; i++) {
         struct program_instr *instr = &p->instr[i];
         const struct graph_node *node = graph_node_at(p->graph, instr->node);
@@ -279,8 +324,16 @@ resolve_refs(struct program *p)
         for (int k = 0; k < OP_MAX_OUT; k++)
             instr->out[k] =
                 program_value_ref(p, k < node->n_out ? node->out[k] : -1);
-        if (instr->workspace_bytes > 0)
-            instr->workspace_offset = p->block[workspace++].offset;
+    }
+    for (int i = p->n_slots; i < p->n_blocks; i++) {
+        const struct program_extra *x = &p->extra[i - p->n_slots];
+        struct program_instr *instr = &p->instr[x->instr];
+
+        if (x->out < 0)
+            instr->workspace_offset = p->block[i].offset;
+        else
+            instr->out[x->out] =
+                (struct program_ref){PROGRAM_BLOCK, -1, p->block[i].offset};
     }
 }
 
@@ -334,6 +387,7 @@ program_destroy(struct program **program)
     graph_destroy(&p->graph);
     free(p->instr);
     free(p->block);
+    free(p->extra);
     free(p->slot);
     free(p);
     *program = NULL;

@@ -38,6 +38,7 @@ struct program_instr {
     void *state;
     struct kernel_sig sig;
     struct program_ref in[OP_MAX_IN];
+    /* An absent output of a forward node lies in scratch: kernels write all. */
     struct program_ref out[OP_MAX_OUT];
     size_t workspace_offset, workspace_bytes;
     bool prologue;

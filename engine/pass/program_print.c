@@ -199,10 +199,14 @@ print_holders(FILE *f, const struct program *p, int block)
     bool any = false;
 
     if (block >= p->n_slots) {
-        const int node = p->instr[p->block[block].first].node;
+        const struct program_extra *x = &p->extra[block - p->n_slots];
+        const struct op_info *info = op_info(p->instr[x->instr].sig.op);
 
-        fprintf(f, " workspace of %s\n",
-                op_info(graph_node_at(p->graph, node)->op)->name);
+        if (x->out < 0)
+            fprintf(f, " workspace of %s\n", info->name);
+        else
+            fprintf(f, " unread %s of %s\n", info->out_name[x->out],
+                    info->name);
         return;
     }
     for (int i = 0; i < graph_n_values(p->graph); i++) {

@@ -10,6 +10,12 @@
 #include "engine/pass/memplan.h"
 #include "engine/pass/program.h"
 
+/* A place that one instruction uses alone. */
+struct program_extra {
+    int instr;
+    int out; /* scratch for this output, which nobody wants; -1: workspace */
+};
+
 struct program {
     struct graph *graph;           /* owned */
     const struct backend *backend; /* static */
@@ -17,10 +23,10 @@ struct program {
     bool keep_all;
     int n_instrs, n_prologue;
     struct program_instr *instr; /* owned */
-    /* Places in the block. The first n_slots hold values; the others are
-     * workspaces, one for each instruction that wants one, in order. */
+    /* Places in the block: n_slots that hold values, then the extras. */
     int n_blocks, n_slots;
     struct memplan_block *block; /* owned */
+    struct program_extra *extra; /* owned, of block n_slots + i */
     int *slot; /* owned; of each value, -1: not in the block */
     size_t block_bytes;
 };
