@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "kernels/backend.h"
+
+static void
+test_op_table_is_cut_right(void **state)
+{
+    const struct op_info *linear = op_info(OP_LINEAR);
+    const struct op_info *norm = op_info(OP_BATCH_NORM_BWD);
+
+    (void)state;
+    assert_string_equal(linear->name, "linear");
+    assert_int_equal(linear->n_in, 3);
+    assert_string_equal(linear->in_name[2], "b");
+    assert_true(linear->in_optional[2]);
+    assert_false(linear->in_optional[1]);
+    assert_int_equal(linear->cast, OP_CAST_LOWER);
+    assert_int_equal(norm->n_in, 5);
+    assert_string_equal(norm->in_name[4], "var");
+    assert_int_equal(norm->n_out, 3);
+    assert_string_equal(norm->out_name[2], "db");
+    assert_int_equal(op_info(OP_RELU)->inplace, 0);
+}
+
+/* Names are unique; in-place inputs exist. */
+static void
+test_op_table_is_sane(void **state)
+{
+    (void)state;
+    for (int i = 0; i < OP_COUNT; i++) {
+        const struct op_info *a = op_info((enum op)i);
+
+        assert_true(a->n_in >= 1 && a->n_out >= 1);
+        assert_true(a->inplace >= -1 && a->inplace < a->n_in);
+        for (int j = 0; j < i; j++)
+            assert_string_not_equal(a->name, op_info((enum op)j)->name);
+    }
+}
+
+static void
+test_op_window_out(void **state)
+{
+    (void)state;
+    assert_int_equal(op_window_out(28, 3, 1, 1, 1), 28);
+    assert_int_equal(op_window_out(28, 2, 2, 0, 1), 14);
+    assert_int_equal(op_window_out(7, 3, 2, 0, 1), 3);
+    assert_int_equal(op_window_out(9, 3, 1, 2, 2), 9);
+    assert_int_equal(op_window_out(2, 3, 1, 0, 1), -1);
+    assert_int_equal(op_window_out(3, 3, 1, 0, 1), 1);
+    assert_int_equal(op_window_out(3, 3, 0, 0, 1), -1);
+}
+
+static void
+test_op_reduce_length(void **state)
+{
+    const struct tensor_desc x = tensor_make_nhwc(DTYPE_F32, 4, 6, 8, 10);
+    const struct tensor_desc w =
+        tensor_make(DTYPE_F32, 4, (int64_t[]){12, 3, 5, 5});
+    const struct tensor_desc y = tensor_make_nhwc(DTYPE_F32, 4, 12, 8, 10);
+    const struct tensor_desc in[3] = {x, w}, dx_in[2] = {y, w};
+    const struct tensor_desc dw_in[2] = {y, x};
+    union op_params p = {.conv = {.groups = 2}};
+
+    (void)state;
+    assert_int_equal(op_reduce_length(OP_CONV2D, &p, in, &y), 75);
+    assert_int_equal(op_reduce_length(OP_CONV2D_DX, &p, dx_in, &x), 300);
+    assert_int_equal(op_reduce_length(OP_CONV2D_DW, &p, dw_in, &w), 320);
+    assert_int_equal(op_reduce_length(OP_BATCH_NORM, &p, in, &x), 320);
+    assert_int_equal(op_reduce_length(OP_BIAS_GRAD, &p, in, &x), 320);
+    assert_int_equal(op_reduce_length(OP_RELU, &p, in, &x), 1);
+    assert_true(op_flops(OP_CONV2D, &p, in, &y) == 2.0 * 75 * 4 * 12 * 80);
+    assert_true(op_bytes(OP_RELU, in, &x) == 2.0 * 4 * 1920);
+}
+
+static void
+test_op_tensor_layouts(void **state)
+{
+    const struct tensor_desc t = tensor_make_nhwc(DTYPE_F16, 2, 3, 4, 5);
+    const struct tensor_desc r =
+        tensor_make(DTYPE_BF16, 3, (int64_t[]){2, 3, 4});
+    int64_t index[TENSOR_MAX_RANK];
+    char text[64];
+
+    (void)state;
+    assert_int_equal(tensor_n_elems(&t), 120);
+    assert_int_equal(tensor_n_bytes(&t), 240);
+    for (int64_t i = 0; i < 120; i++) {
+        tensor_unravel(&t, i, index);
+        assert_int_equal(tensor_ravel(&t, index), i);
+    }
+    tensor_unravel(&t, 1, index); /* channels first of all */
+    assert_int_equal(index[1], 1);
+    tensor_unravel(&r, 1, index);
+    assert_int_equal(index[2], 1);
+    assert_string_equal(tensor_format(&t, text, sizeof(text)),
+                        "f16[2,3,4,5]nhwc");
+    assert_string_equal(tensor_format(&r, text, sizeof(text)), "bf16[2,3,4]");
+    assert_string_equal(tensor_format(&r, text, 7), "bf16[2");
+}
+
+static void
+test_op_backend_names_what_is_missing(void **state)
+{
+    struct kernel_sig sig = {.op = OP_LINEAR, .n_in = 2, .n_out = 1};
+    struct err err;
+
+    (void)state;
+    err_clear(&err);
+    sig.threads = 1;
+    sig.in[0] = tensor_make_nhwc(DTYPE_F16, 1, 2, 3, 4);
+    sig.in[1] = tensor_make(DTYPE_F16, 2, (int64_t[]){5, 4});
+    sig.out[0] = tensor_make_nhwc(DTYPE_F16, 1, 2, 3, 5);
+    assert_null(
+        backend_find_kernel(backend_find("reference"), &sig, NULL, &err));
+    assert_int_equal(err.code, ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "linear(f16[1,2,3,4]nhwc"));
+    assert_null(backend_find("gpu"));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_op_table_is_cut_right),
+        cmocka_unit_test(test_op_table_is_sane),
+        cmocka_unit_test(test_op_window_out),
+        cmocka_unit_test(test_op_reduce_length),
+        cmocka_unit_test(test_op_tensor_layouts),
+        cmocka_unit_test(test_op_backend_names_what_is_missing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
