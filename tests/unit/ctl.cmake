@@ -22,3 +22,9 @@ traind_add_test(trainctl_verbs_test
         ../support/fake_daemon.c
     LABELS unit)
 add_dependencies(trainctl_verbs_test trainctl)
+find_program(MANDOC mandoc)
+if(MANDOC)
+    traind_add_script(trainctl_manual
+        COMMAND ${MANDOC} -Tlint -W warning ${CMAKE_SOURCE_DIR}/ctl/trainctl.1
+        LABELS lint)
+endif()
