@@ -10,6 +10,7 @@
 #include "engine/graph/graph.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,59 +32,92 @@ wider(int width, const char *s)
 
 /* ---- parameters of an op ------------------------------------------------- */
 
+/* " (a, b)", or nothing. */
+struct list {
+    FILE *f;
+    bool any;
+};
+
+static void list_put(struct list *l, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
 static void
-print_pair(FILE *f, const char *name, const int64_t pair[2], int64_t usual)
+list_put(struct list *l, const char *fmt, ...)
 {
-    if (pair[0] == usual && pair[1] == usual)
-        return;
-    fprintf(f, " %s %" PRId64, name, pair[0]);
-    if (pair[1] != pair[0])
-        fprintf(f, "x%" PRId64, pair[1]);
+    va_list ap;
+
+    fputs(l->any ? ", " : " (", l->f);
+    l->any = true;
+    va_start(ap, fmt);
+    vfprintf(l->f, fmt, ap);
+    va_end(ap);
 }
 
 static void
-print_loss_params(FILE *f, const union op_params *p)
+print_pair(struct list *l, const char *name, const int64_t pair[2],
+           int64_t usual)
+{
+    if (pair[0] == usual && pair[1] == usual)
+        return;
+    if (pair[1] == pair[0])
+        list_put(l, "%s %" PRId64, name, pair[0]);
+    else
+        list_put(l, "%s %" PRId64 "x%" PRId64, name, pair[0], pair[1]);
+}
+
+static void
+print_loss_params(struct list *l, const union op_params *p)
 {
     if (p->loss.label_smoothing != 0)
-        fprintf(f, " label_smoothing %g", p->loss.label_smoothing);
+        list_put(l, "label_smoothing %g", p->loss.label_smoothing);
     if (p->loss.has_ignore_index)
-        fprintf(f, " ignore_index %" PRId64, p->loss.ignore_index);
+        list_put(l, "ignore_index %" PRId64, p->loss.ignore_index);
 }
 
 /* Says what differs from the usual. */
 static void
-print_params(FILE *f, enum op op, const union op_params *p)
+put_params(struct list *l, enum op op, const union op_params *p)
 {
     if (op == OP_CONV2D || op == OP_CONV2D_DX || op == OP_CONV2D_DW) {
-        print_pair(f, "stride", p->conv.stride, 1);
-        print_pair(f, "padding", p->conv.padding, 0);
-        print_pair(f, "dilation", p->conv.dilation, 1);
+        print_pair(l, "stride", p->conv.stride, 1);
+        print_pair(l, "padding", p->conv.padding, 0);
+        print_pair(l, "dilation", p->conv.dilation, 1);
         if (p->conv.groups != 1)
-            fprintf(f, " groups %" PRId64, p->conv.groups);
+            list_put(l, "groups %" PRId64, p->conv.groups);
     } else if (op == OP_MAX_POOL2D || op == OP_AVG_POOL2D ||
                op == OP_MAX_POOL2D_BWD || op == OP_AVG_POOL2D_BWD) {
-        print_pair(f, "kernel", p->pool.kernel, 0);
-        print_pair(f, "stride", p->pool.stride, 0);
-        print_pair(f, "padding", p->pool.padding, 0);
+        print_pair(l, "kernel", p->pool.kernel, 0);
+        print_pair(l, "stride", p->pool.stride, 0);
+        print_pair(l, "padding", p->pool.padding, 0);
         if (p->pool.count_include_pad)
-            fprintf(f, " count_include_pad");
+            list_put(l, "count_include_pad");
     } else if (op == OP_BATCH_NORM || op == OP_BATCH_NORM_BWD ||
                op == OP_BATCH_NORM_EVAL) {
-        fprintf(f, " eps %g", p->batch_norm.eps);
+        list_put(l, "eps %g", p->batch_norm.eps);
     } else if (op == OP_STATS_TRACK) {
-        fprintf(f, " momentum %g n %" PRId64, p->batch_norm.momentum,
-                p->batch_norm.n);
+        list_put(l, "momentum %g n %" PRId64, p->batch_norm.momentum,
+                 p->batch_norm.n);
     } else if (op == OP_LAYER_NORM || op == OP_LAYER_NORM_BWD) {
-        fprintf(f, " eps %g dims %d", p->layer_norm.eps, p->layer_norm.n_dims);
+        list_put(l, "eps %g dims %d", p->layer_norm.eps, p->layer_norm.n_dims);
     } else if (op == OP_DROPOUT || op == OP_DROPOUT_BWD) {
-        fprintf(f, " p %g stream %" PRIu32, p->dropout.p, p->dropout.stream);
+        list_put(l, "p %g stream %" PRIu32, p->dropout.p, p->dropout.stream);
     } else if (op == OP_GELU || op == OP_GELU_BWD) {
         if (p->gelu.tanh)
-            fprintf(f, " tanh");
+            list_put(l, "tanh");
     } else if (op == OP_CROSS_ENTROPY || op == OP_CROSS_ENTROPY_BWD ||
                op == OP_CORRECT) {
-        print_loss_params(f, p);
+        print_loss_params(l, p);
     }
+}
+
+static void
+print_params(FILE *f, const struct graph_node *node)
+{
+    struct list l = {f, false};
+
+    put_params(&l, node->op, &node->params);
+    if (l.any)
+        fputs(")", f);
 }
 
 /* ---- what comes from outside --------------------------------------------- */
@@ -209,7 +243,7 @@ print_node(FILE *f, const struct graph *g, int id, const struct widths *w)
         first = false;
         fprintf(f, "%-*s %-*s", w->out, v->name, w->desc, desc);
         print_inputs(f, g, node);
-        print_params(f, node->op, &node->params);
+        print_params(f, node);
         fprintf(f, "%s\n", node->fp32_region ? "  [fp32 region]" : "");
     }
 }

@@ -158,7 +158,7 @@ measure_lives(const struct program *p, struct life *life)
             graph_node_at(p->graph, p->instr[i].node);
 
         for (int k = 0; k < node->n_in; k++)
-            if (node->in[k] >= 0)
+            if (node->in[k] >= 0 && life[node->in[k]].last < i)
                 life[node->in[k]].last = i;
         for (int k = 0; k < node->n_out; k++) {
             struct life *l;
