@@ -37,7 +37,7 @@ static int
 open_doc(const char *text, size_t len, struct codec_doc **out, struct err *err)
 {
     struct codec_doc *doc = calloc(1, sizeof(*doc));
-    json_error_t error;
+    json_error_t error = {.text = ""};
     int rc = 0;
 
     *out = NULL;
@@ -49,7 +49,8 @@ open_doc(const char *text, size_t len, struct codec_doc **out, struct err *err)
     }
     doc->root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
     if (doc->root == NULL) {
-        rc = json_error_code(&error) == json_error_out_of_memory
+        /* jansson has no words for a lack of memory. */
+        rc = error.text[0] == '\0'
                  ? err_set(err, ERR_NOMEM, "no memory for a frame")
                  : err_set(err, ERR_PROTO, "no JSON: column %d: %s",
                            error.column, error.text);

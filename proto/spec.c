@@ -67,17 +67,26 @@ spec_faults_fini(struct spec_faults *faults)
     faults->n = 0;
 }
 
-/* What jansson has against the text; false when it has nothing. */
-static bool
-ask_jansson(const char *text, size_t len, json_error_t *error)
+/* 0, ERR_SPEC with what jansson has against the text, or ERR_NOMEM. Without
+ * memory jansson is silent or calls good tokens invalid: what our tokenizer
+ * has accepted (`sound`) it may refuse for two reasons only. */
+static int
+ask_jansson(const char *text, size_t len, bool sound, json_error_t *error)
 {
     json_t *json = json_loadb(text, len, JSON_REJECT_DUPLICATES, error);
+    enum json_error_code code;
 
     if (json != NULL) {
         json_decref(json);
-        return false;
+        return 0;
     }
-    return true;
+    if (error->text[0] == '\0')
+        return ERR_NOMEM;
+    code = json_error_code(error);
+    if (sound && code != json_error_duplicate_key &&
+        code != json_error_numeric_overflow)
+        return ERR_NOMEM;
+    return ERR_SPEC;
 }
 
 /* jansson's complaint as the only fault, at its own place. */
@@ -107,8 +116,8 @@ static int
 parse(struct spec_reader *r, const char *text, size_t len, struct spec *spec)
 {
     json_error_t error = {.line = 1};
-    bool refused;
-    int rc;
+    int rc, judged;
+    bool sound;
 
     if (len > SPEC_MAX_BYTES) {
         spec_fault_add(r, 0, -1, NULL,
@@ -124,17 +133,21 @@ parse(struct spec_reader *r, const char *text, size_t len, struct spec *spec)
                        SPEC_MAX_DEPTH);
         return ERR_SPEC;
     }
-    refused = ask_jansson(text, len, &error);
-    if (rc != 0 && !refused)
-        return ERR_INTERNAL;
+    sound = rc == 0 && (r->tree.nodes[0].type == SPEC_NODE_OBJECT ||
+                        r->tree.nodes[0].type == SPEC_NODE_ARRAY);
+    judged = ask_jansson(text, len, sound, &error);
+    if (judged == ERR_NOMEM)
+        return judged;
+    if (rc != 0 && judged == 0) /* a NUL byte, which jansson skips */
+        spec_fault_add(r, r->tree.fault_at, -1, NULL, "unexpected byte");
     if (rc == 0 && spec_read_is_object(r, 0))
-        spec_sections_read(r, spec);
+        rc = spec_sections_read(r, spec);
+    if (rc == ERR_NOMEM)
+        return rc;
     /* What jansson alone refuses are repeated keys and huge numbers; the
      * readers say so themselves, with all the other faults, if they saw it. */
-    if (r->n_slots == 0 && refused)
+    if (r->n_slots == 0 && judged != 0)
         add_syntax_fault(r, &error);
-    if (pool_failed(r->pool))
-        return ERR_NOMEM;
     return r->n_slots > 0 ? ERR_SPEC : 0;
 }
 

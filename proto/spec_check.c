@@ -235,20 +235,22 @@ check_groups(struct spec_reader *r, const struct spec *spec,
     }
 }
 
-void
+int
 spec_check_all(struct spec_reader *r, const struct spec *spec,
                const struct spec_sound *sound)
 {
     struct names names;
+    bool enough;
 
     check_metrics(r, spec, sound);
     check_best(r, spec, sound);
     if (!sound->model)
-        return;
-    if (init_names(&names, spec)) {
+        return 0;
+    enough = init_names(&names, spec);
+    if (enough)
         check_regions(r, spec, &names);
-        if (sound->optimizer)
-            check_groups(r, spec, &names);
-    }
+    if (enough && sound->optimizer)
+        check_groups(r, spec, &names);
     pool_destroy(&names.pool);
+    return enough ? 0 : ERR_NOMEM;
 }

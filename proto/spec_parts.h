@@ -18,8 +18,8 @@ struct spec_sound {
     bool model, loss, optimizer;
 };
 
-/* spec_sections.c */
-void spec_sections_read(struct spec_reader *r, struct spec *spec);
+/* spec_sections.c; ERR_NOMEM. Faults are no failure of the reader. */
+int spec_sections_read(struct spec_reader *r, struct spec *spec);
 
 /* spec_layers.c: spec->model from the array at node. */
 bool spec_layers_read(struct spec_reader *r, int node, struct spec *spec);
@@ -27,8 +27,8 @@ bool spec_layers_read(struct spec_reader *r, int node, struct spec *spec);
 /* spec_optimizer.c */
 bool spec_optimizer_read(struct spec_reader *r, int node, struct spec *spec);
 
-/* spec_check.c */
-void spec_check_all(struct spec_reader *r, const struct spec *spec,
-                    const struct spec_sound *sound);
+/* spec_check.c; ERR_NOMEM */
+int spec_check_all(struct spec_reader *r, const struct spec *spec,
+                   const struct spec_sound *sound);
 
 #endif

@@ -306,7 +306,7 @@ read_checkpoint(struct spec_reader *r, int node, struct spec *spec)
     spec->checkpoint.best = (enum spec_metric)metric;
 }
 
-void
+int
 spec_sections_read(struct spec_reader *r, struct spec *spec)
 {
     struct spec_sound sound = {false, false, false};
@@ -324,6 +324,7 @@ spec_sections_read(struct spec_reader *r, struct spec *spec)
     spec_read_object(r, find_object(r, 0, "train"), SPEC_OBJECT_TRAIN, spec);
     read_evaluate(r, find_object(r, 0, "evaluate"), spec, sound.loss);
     read_checkpoint(r, find_object(r, 0, "checkpoint"), spec);
-    if (!pool_failed(r->pool))
-        spec_check_all(r, spec, &sound);
+    if (pool_failed(r->pool))
+        return ERR_NOMEM;
+    return spec_check_all(r, spec, &sound);
 }

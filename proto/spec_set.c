@@ -155,7 +155,7 @@ find_splice(const struct spec_tree *tree, const struct parts *parts,
 static int
 put_value(struct text *t, const char *value, struct err *err)
 {
-    json_error_t error;
+    json_error_t error = {.text = ""};
     json_t *json = json_loadb(value, strlen(value),
                               JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
 
@@ -164,6 +164,8 @@ put_value(struct text *t, const char *value, struct err *err)
         text_puts(t, value);
         return 0;
     }
+    if (error.text[0] == '\0')
+        return err_set(err, ERR_NOMEM, "no memory for the value");
     if (value[0] == '{' || value[0] == '[' || value[0] == '"')
         return err_set(err, ERR_USAGE, "the value is no JSON: column %d: %s",
                        error.column, error.text);
@@ -199,7 +201,7 @@ build(const struct spec_tree *tree, const struct parts *parts,
 static int
 refuse_text(const char *text, size_t len, struct err *err)
 {
-    json_error_t error;
+    json_error_t error = {.text = ""};
     json_t *json = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
 
     if (json != NULL) {
@@ -207,6 +209,8 @@ refuse_text(const char *text, size_t len, struct err *err)
         return err_set(err, ERR_SPEC, "the spec is nested deeper than %d",
                        SPEC_MAX_DEPTH);
     }
+    if (error.text[0] == '\0')
+        return err_set(err, ERR_NOMEM, "no memory for the spec");
     return err_set(err, ERR_SPEC, "%d:%d: %s", error.line, error.column,
                    error.text);
 }

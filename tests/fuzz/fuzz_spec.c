@@ -74,7 +74,7 @@ parse(const char *text, size_t len)
 }
 
 /* Our tokenizer and jansson agree on what is JSON, but for what jansson alone
- * minds: repeated keys and huge numbers. */
+ * minds, repeated keys and huge numbers, and NUL bytes, which it may skip. */
 static void
 compare_with_jansson(const char *text, size_t len)
 {
@@ -85,7 +85,7 @@ compare_with_jansson(const char *text, size_t len)
     int rc = spec_locate_init(&tree, text, len);
 
     if (json != NULL)
-        assert(rc == 0 || tree.too_deep);
+        assert(rc == 0 || tree.too_deep || memchr(text, 0, len) != NULL);
     else if (rc == 0)
         assert(json_error_code(&error) == json_error_duplicate_key ||
                json_error_code(&error) == json_error_numeric_overflow);

@@ -13,3 +13,7 @@ traind_add_test(spec_fault_test SOURCES spec_fault_test.c spec_samples.c
 traind_add_test(spec_set_test SOURCES spec_set_test.c spec_samples.c
     LINKS traind_proto)
 traind_add_test(spec_keys_test SOURCES spec_keys_test.c LINKS traind_proto)
+traind_add_test(proto_nomem_test SOURCES proto_nomem_test.c spec_samples.c
+    LINKS traind_proto)
+target_link_options(proto_nomem_test PRIVATE
+    -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free)

@@ -337,9 +337,22 @@ test_spec_duplicates_and_overflow(void **state)
     free(text);
 }
 
-/* Where only jansson minds, its word counts. */
+/* jansson skips a NUL behind a number; we do not. */
 static void
-test_spec_jansson_alone(void **state)
+test_spec_nul_byte(void **state)
+{
+    static const char text[] = "{\"seed\": 8\0}";
+    struct spec_faults faults = refuse(text, sizeof(text) - 1);
+
+    (void)state;
+    assert_int_equal(faults.n, 1);
+    expect(&faults.list[0], 1, 11, "", "unexpected byte");
+    spec_faults_fini(&faults);
+}
+
+/* A number beyond double says so at its own place. */
+static void
+test_spec_huge_number(void **state)
 {
     char *text = spec_sample_text(spec_sample_minimal), *changed;
     struct spec_faults faults;
@@ -518,7 +531,8 @@ main(void)
         cmocka_unit_test(test_spec_single_faults),
         cmocka_unit_test(test_spec_syntax),
         cmocka_unit_test(test_spec_duplicates_and_overflow),
-        cmocka_unit_test(test_spec_jansson_alone),
+        cmocka_unit_test(test_spec_nul_byte),
+        cmocka_unit_test(test_spec_huge_number),
         cmocka_unit_test(test_spec_cross_checks),
         cmocka_unit_test(test_spec_limits),
         cmocka_unit_test(test_spec_too_many_layers),
