@@ -122,6 +122,7 @@ cases_flatten(const struct cases_maker *m)
         y = cases_matrix(m->t, x.dim[0], rest);
         c.sig.in[0] = m->op == OP_FLATTEN ? x : y;
         c.sig.out[0] = m->op == OP_FLATTEN ? y : x;
+        m->fn(m->ctx, &c);
         c.fill[0] = CHECK_SPECIAL;
         m->fn(m->ctx, &c);
     }
