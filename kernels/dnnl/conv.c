@@ -10,7 +10,8 @@ image(const struct tensor_desc *t)
     return (struct pdesc_tensor){
         .rank = 4,
         .dim = {t->dim[0], t->dim[1], t->dim[2], t->dim[3]},
-        .plain = dnnl_nhwc};
+        .plain = dnnl_nhwc,
+        .cut = 0};
 }
 
 /* (O, C/g, kh, kw), with the groups as a dimension of their own if any. */
@@ -22,12 +23,14 @@ weight(const struct tensor_desc *t, int64_t groups)
             .rank = 4,
             .dim = {t->dim[0], t->dim[1], t->dim[2], t->dim[3]},
             .plain = dnnl_oihw,
-            .any = true};
+            .any = true,
+            .cut = -1};
     return (struct pdesc_tensor){
         .rank = 5,
         .dim = {groups, t->dim[0] / groups, t->dim[1], t->dim[2], t->dim[3]},
         .plain = dnnl_goihw,
-        .any = true};
+        .any = true,
+        .cut = -1};
 }
 
 /* x, w, y wherever the op has them. */
@@ -62,8 +65,8 @@ describe_forward(const struct kernel_sig *sig, struct pdesc_problem *p)
     p->kind = PDESC_CONV;
     p->tensor[0] = image(x);
     p->tensor[1] = weight(w, sig->params.conv.groups);
-    p->tensor[PDESC_BIAS] =
-        (struct pdesc_tensor){.rank = 1, .dim = {w->dim[0]}, .plain = dnnl_a};
+    p->tensor[PDESC_BIAS] = (struct pdesc_tensor){
+        .rank = 1, .dim = {w->dim[0]}, .plain = dnnl_a, .cut = -1};
     p->tensor[PDESC_OUT] = image(y);
     return true;
 }

@@ -3,6 +3,7 @@ target_sources(traind_kernels PRIVATE
     dnnl/pdesc.c
     dnnl/onednn.c
     dnnl/product.c
+    dnnl/product_run.c
     dnnl/linear.c
     dnnl/conv.c
     dnnl/dnnl.c)

@@ -4,13 +4,14 @@
 #include "kernels/dnnl/product.h"
 
 /* A matrix; transposed: rows x cols as the product reads it, stored as
- * [cols][rows]. */
+ * [cols][rows]. Products are cut along the weight's rows or columns. */
 static struct pdesc_tensor
-matrix(int64_t rows, int64_t cols, bool transposed)
+matrix(int64_t rows, int64_t cols, bool transposed, int cut)
 {
     return (struct pdesc_tensor){.rank = 2,
                                  .dim = {rows, cols},
-                                 .plain = transposed ? dnnl_ba : dnnl_ab};
+                                 .plain = transposed ? dnnl_ba : dnnl_ab,
+                                 .cut = cut};
 }
 
 static int64_t
@@ -33,10 +34,10 @@ describe_forward(const struct kernel_sig *sig, struct pdesc_problem *p)
     const int64_t n = rows(x), k = last(x), o = w->dim[0];
 
     p->kind = PDESC_MATMUL;
-    p->tensor[0] = matrix(n, k, false);
-    p->tensor[1] = matrix(k, o, true);
-    p->tensor[PDESC_BIAS] = matrix(1, o, false);
-    p->tensor[PDESC_OUT] = matrix(n, o, false);
+    p->tensor[0] = matrix(n, k, false, -1);
+    p->tensor[1] = matrix(k, o, true, 1);
+    p->tensor[PDESC_BIAS] = matrix(1, o, false, 1);
+    p->tensor[PDESC_OUT] = matrix(n, o, false, 1);
     return w->rank == 2 && w->dim[1] == k;
 }
 
@@ -48,9 +49,9 @@ describe_dx(const struct kernel_sig *sig, struct pdesc_problem *p)
     const int64_t n = rows(dy), o = last(dy), k = w->dim[1];
 
     p->kind = PDESC_MATMUL;
-    p->tensor[0] = matrix(n, o, false);
-    p->tensor[1] = matrix(o, k, false);
-    p->tensor[PDESC_OUT] = matrix(n, k, false);
+    p->tensor[0] = matrix(n, o, false, -1);
+    p->tensor[1] = matrix(o, k, false, 1);
+    p->tensor[PDESC_OUT] = matrix(n, k, false, 1);
     return w->rank == 2 && w->dim[0] == o;
 }
 
@@ -62,9 +63,9 @@ describe_dw(const struct kernel_sig *sig, struct pdesc_problem *p)
     const int64_t n = rows(dy), o = last(dy), k = last(x);
 
     p->kind = PDESC_MATMUL;
-    p->tensor[0] = matrix(o, n, true);
-    p->tensor[1] = matrix(n, k, false);
-    p->tensor[PDESC_OUT] = matrix(o, k, false);
+    p->tensor[0] = matrix(o, n, true, 0);
+    p->tensor[1] = matrix(n, k, false, -1);
+    p->tensor[PDESC_OUT] = matrix(o, k, false, 0);
     return rows(x) == n;
 }
 

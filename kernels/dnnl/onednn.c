@@ -171,6 +171,8 @@ onednn_create(const struct pdesc_problem *problem, int threads,
     status = dnnl_engine_create(&p->engine, dnnl_cpu, 0);
     if (status == dnnl_success)
         status = pdesc_create(problem, p->engine, &p->pd);
+    if (status == dnnl_success && is_declined(problem, p->pd))
+        status = dnnl_unimplemented;
     if (status == dnnl_success)
         status = finish(p, present);
 out:
@@ -183,11 +185,11 @@ out:
 
 int
 onednn_create_reorder(const struct onednn *prim,
-                      const struct pdesc_problem *problem, int i, bool to_prim,
+                      const struct pdesc_problem *problem, int i, int threads,
                       struct onednn **reorder, struct err *err)
 {
     struct onednn *p = calloc(1, sizeof(*p));
-    const int saved = threads_enter(prim->threads);
+    const int saved = threads_enter(threads);
     dnnl_status_t status = dnnl_out_of_memory;
     bool equal = false;
 
@@ -195,11 +197,11 @@ onednn_create_reorder(const struct onednn *prim,
     if (p == NULL)
         goto out;
     p->kind = PDESC_REORDER;
-    p->threads = prim->threads;
+    p->threads = threads;
     status = dnnl_engine_create(&p->engine, dnnl_cpu, 0);
     if (status == dnnl_success)
-        status = pdesc_create_reorder(problem, prim->pd, i, to_prim, p->engine,
-                                      &p->pd);
+        status = pdesc_create_reorder(problem, prim->pd, i, i != PDESC_OUT,
+                                      p->engine, &p->pd);
     equal = status == dnnl_success && p->pd == NULL;
     if (status == dnnl_success && !equal)
         status = finish(p, 3u);
@@ -236,6 +238,13 @@ size_t
 onednn_tensor_bytes(const struct onednn *prim, int i)
 {
     return pdesc_bytes(prim->pd, pdesc_arg(prim->kind, i));
+}
+
+bool
+onednn_same_tensor(const struct onednn *a, const struct onednn *b, int i)
+{
+    assert(a->kind == b->kind);
+    return pdesc_same(a->pd, b->pd, pdesc_arg(a->kind, i));
 }
 
 size_t

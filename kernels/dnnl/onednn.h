@@ -22,16 +22,19 @@ int onednn_check(const struct pdesc_problem *problem, int threads,
                  struct err *err);
 int onednn_create(const struct pdesc_problem *problem, int threads,
                   struct onednn **prim, struct err *err);
-/* Between tensor i of prim as problem has it (plain) and as prim wants it;
- * *reorder is NULL when the two are the same. */
+/* Between tensor i of prim as problem has it (plain) and as prim wants it, in
+ * the direction that the op needs; *reorder is NULL when the two are the same.
+ * The thread count may differ from prim's. */
 int onednn_create_reorder(const struct onednn *prim,
                           const struct pdesc_problem *problem, int i,
-                          bool to_prim, struct onednn **reorder,
+                          int threads, struct onednn **reorder,
                           struct err *err);
 void onednn_destroy(struct onednn **prim);
 
 /* Bytes of tensor i as the primitive wants it, and of the scratchpad. */
 size_t onednn_tensor_bytes(const struct onednn *prim, int i);
+/* a and b want tensor i of the same shape in the same format. */
+bool onednn_same_tensor(const struct onednn *a, const struct onednn *b, int i);
 size_t onednn_scratch_bytes(const struct onednn *prim);
 /* "brgconv:avx512_core" */
 const char *onednn_name(const struct onednn *prim);

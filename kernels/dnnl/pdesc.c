@@ -331,6 +331,13 @@ pdesc_create_memory(const_dnnl_primitive_desc_t pd, int arg,
                               DNNL_MEMORY_NONE);
 }
 
+bool
+pdesc_same(const_dnnl_primitive_desc_t a, const_dnnl_primitive_desc_t b,
+           int arg)
+{
+    return dnnl_memory_desc_equal(md_of_arg(a, arg), md_of_arg(b, arg)) != 0;
+}
+
 size_t
 pdesc_bytes(const_dnnl_primitive_desc_t pd, int arg)
 {

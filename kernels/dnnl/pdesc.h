@@ -39,6 +39,7 @@ struct pdesc_tensor {
     dnnl_dims_t dim;
     dnnl_format_tag_t plain; /* as it lies in our memory */
     bool any;                /* the library may choose another */
+    int cut; /* dimension along which the problem can be cut; -1: none */
 };
 
 struct pdesc_problem {
@@ -63,6 +64,8 @@ int pdesc_arg(enum pdesc_kind kind, int i);
  * without data. */
 dnnl_status_t pdesc_create_memory(const_dnnl_primitive_desc_t pd, int arg,
                                   dnnl_engine_t engine, dnnl_memory_t *memory);
+bool pdesc_same(const_dnnl_primitive_desc_t a, const_dnnl_primitive_desc_t b,
+                int arg);
 size_t pdesc_bytes(const_dnnl_primitive_desc_t pd, int arg);
 const char *pdesc_name(const_dnnl_primitive_desc_t pd);
 
