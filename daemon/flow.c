@@ -14,8 +14,8 @@
 
 #define SCHEDULE_SOON_MS   10
 #define BACK_OFF_MS        200
-#define BACK_OFF_MAX_MS    30000
-#define BACK_OFF_MAX_SHIFT 8
+#define BACK_OFF_MAX_MS    5000
+#define BACK_OFF_MAX_SHIFT 5
 
 static int64_t
 now_ms(const struct daemon *d)
@@ -244,15 +244,36 @@ on_end_stored(void *ctx, int rc, int64_t id, const struct err *err)
         log_errx("obituary not stored: %s", err->msg);
 }
 
-/* A rollback that was asked for while it ran is carried out now. */
+/* The job stands at its goal from now on. */
 static void
 note_rollback(struct daemon *d, struct job *job)
 {
-    job->row.view.rollbacks++;
+    struct view_job *view = &job->row.view;
+
+    view->rollbacks++;
     d->background++;
-    store_add_rollback(d->store, job->row.view.id, job->rollback_uid,
-                       job->row.resume_checkpoint, job->row.view.iteration,
+    store_add_rollback(d->store, view->id, job->rollback.uid,
+                       job->row.resume_checkpoint, view->iteration,
                        "by a person", on_end_stored, d);
+    /* Unknown if it was asked of an earlier daemon; the worker will say. */
+    if (!job->rollback.known)
+        return;
+    view->iteration = job->rollback.iteration;
+    view->updates = job->rollback.updates;
+    view->skips = job->rollback.skips;
+    job->rollback.known = false;
+}
+
+static void
+set_goal(struct job *job, int64_t uid, const struct checkpoints_item *to)
+{
+    job->row.resume_checkpoint = to->id;
+    job->row.lost_attempts = 0;
+    job->rollback.uid = uid;
+    job->rollback.known = true;
+    job->rollback.iteration = to->iteration;
+    job->rollback.updates = to->updates;
+    job->rollback.skips = to->skips;
 }
 
 static void
@@ -466,9 +487,7 @@ flow_rollback(struct daemon *d, struct job *job, int64_t uid,
     switch (job->state) {
     case JOB_QUEUED:
     case JOB_PAUSED:
-        job->row.resume_checkpoint = to->id;
-        job->rollback_uid = uid;
-        job->row.lost_attempts = 0;
+        set_goal(job, uid, to);
         note_rollback(d, job);
         if (job->state == JOB_PAUSED)
             job_transition(job, JOB_QUEUED, &change);
@@ -477,8 +496,7 @@ flow_rollback(struct daemon *d, struct job *job, int64_t uid,
         return 0;
     case JOB_STARTING:
     case JOB_RUNNING:
-        job->row.resume_checkpoint = to->id;
-        job->rollback_uid = uid;
+        set_goal(job, uid, to);
         stop_job(d, job, JOB_INTENT_ROLLBACK, uid, reason);
         return 0;
     case JOB_STOPPING:

@@ -55,7 +55,11 @@ struct job {
     int64_t not_before_ms; /* monotonic; no start before it */
     int writes;            /* handed to the ledger, not yet committed */
     int64_t write_no;      /* of the latest transition committed */
-    int64_t rollback_uid;  /* who asked for the one under way */
+    struct {
+        int64_t uid;
+        bool known; /* the counters are set */
+        int64_t iteration, updates, skips;
+    } rollback;            /* the one under way: who asked, and the goal */
     struct worker *worker; /* borrowed from supervisor; NULL = none */
     struct ledger *ledger; /* borrowed */
     struct {

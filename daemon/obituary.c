@@ -132,7 +132,7 @@ judge_loss(const struct obituary_facts *f,
         set_reason(v, v->lost_attempts > 1 ? head : "", obituary);
     } else {
         v->state = JOB_QUEUED;
-        v->back_off = true;
+        v->back_off = !unknown; /* it was not the worker's fault */
         set_reason(v, "goes on from its last checkpoint", obituary);
     }
 }

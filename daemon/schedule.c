@@ -84,6 +84,7 @@ choose(const struct turn *turns, int n_jobs,
         const struct schedule_job *job = turns[i].job;
         struct schedule_choice *c = &choices[turns[i].index];
         char holders[SCHEDULE_REASON_MAX - 32];
+        int free;
 
         c->device = -1;
         c->reason[0] = '\0';
@@ -92,17 +93,19 @@ choose(const struct turn *turns, int n_jobs,
                      "the daemon is going down; it starts no job");
             continue;
         }
+        free = find_free(job->kind, devices, n_devices, taken);
+        if (free >= 0)
+            taken[free] = true;
         if (job->not_before_ms > 0) {
             snprintf(c->reason, sizeof(c->reason),
                      "its worker died; it starts again in %.1f s",
                      (double)job->not_before_ms / 1000);
+            ahead++;
             continue;
         }
-        c->device = find_free(job->kind, devices, n_devices, taken);
-        if (c->device >= 0) {
-            taken[c->device] = true;
+        c->device = free;
+        if (free >= 0)
             continue;
-        }
         describe_holders(job->kind, devices, n_devices, holders,
                          sizeof(holders));
         explain_wait(ahead++, holders, c->reason);

@@ -4,8 +4,9 @@
  *
  * A pure function of two lists: higher priority first, then the lower number,
  * each the first free device of its kind. A job that waits gets a sentence
- * that says for what. Nobody overtakes a job that could use the same device;
- * one that may not start yet (its worker died a moment ago) is passed by.
+ * that says for what. Nobody overtakes a job that could use the same device:
+ * one that may not start yet (its worker died a moment ago) keeps its place,
+ * and the device with it.
  */
 #ifndef DAEMON_SCHEDULE_H
 #define DAEMON_SCHEDULE_H

@@ -51,6 +51,7 @@ struct worker {
     enum phase phase;
     enum stage stage;
     int64_t deadline_ms; /* of the stage */
+    const char *device_kind; /* constant */
     char device[16], cpus[256];
     char job_dir[JOBDIR_MAX], attempt_dir[JOBDIR_MAX];
     struct start_plan *plan; /* owned */
@@ -358,7 +359,7 @@ tell_start(struct worker *w, int rc, const struct err *err)
         supervisor_kill(w, err->msg);
         return;
     }
-    start_plan_fill(w->plan, w->job, w->job_dir, w->device, &start);
+    start_plan_fill(w->plan, w->job, w->job_dir, w->device_kind, &start);
     w->phase = PHASE_WORKING;
     worker_link_start(w->link, &start);
 }
@@ -527,6 +528,7 @@ supervisor_prepare(struct supervisor *s, struct job *job,
     w->supervisor = s;
     w->job = job;
     w->status_fd = -1;
+    w->device_kind = device->kind;
     snprintf(w->device, sizeof(w->device), "%s", device->name);
     snprintf(w->cpus, sizeof(w->cpus), "%s", device->cpus);
     snprintf(w->job_dir, sizeof(w->job_dir), "%s", job->row.view.directory);
