@@ -32,6 +32,20 @@ compare_sizes(const void *pa, const void *pb, void *ctx)
     return (a > b) - (a < b);
 }
 
+/* Longer lived first, then larger. */
+static int
+compare_lives(const void *pa, const void *pb, void *ctx)
+{
+    const struct memplan_block *blocks = ctx;
+    const struct memplan_block *a = &blocks[*(const int *)pa];
+    const struct memplan_block *b = &blocks[*(const int *)pb];
+    const int life_a = a->last - a->first, life_b = b->last - b->first;
+
+    if (life_a != life_b)
+        return life_a > life_b ? -1 : 1;
+    return compare_sizes(pa, pb, ctx);
+}
+
 /* The smallest hole that takes block b between those placed blocks (in order
  * of offset) that live when it does; else the place above them all. */
 static size_t
@@ -71,21 +85,13 @@ insert_placed(const struct memplan_block *blocks, int *placed, int n_placed,
     placed[at] = id;
 }
 
-size_t
-memplan_assign_offsets(struct memplan_block *blocks, int n)
+/* Places the blocks in this order; the bytes needed in all. */
+static size_t
+place_all(struct memplan_block *blocks, const int *order, int n, int *placed)
 {
-    int *order = calloc((size_t)n + 1, sizeof(*order));
-    int *placed = calloc((size_t)n + 1, sizeof(*placed));
     size_t total = 0;
     int n_placed = 0;
 
-    if (order == NULL || placed == NULL) {
-        total = SIZE_MAX;
-        goto out;
-    }
-    for (int i = 0; i < n; i++)
-        order[i] = i;
-    qsort_r(order, (size_t)n, sizeof(*order), compare_sizes, blocks);
     for (int i = 0; i < n; i++) {
         struct memplan_block *b = &blocks[order[i]];
 
@@ -98,8 +104,30 @@ memplan_assign_offsets(struct memplan_block *blocks, int n)
         if (b->offset + rounded(b->size_bytes) > total)
             total = b->offset + rounded(b->size_bytes);
     }
+    return total;
+}
+
+size_t
+memplan_assign_offsets(struct memplan_block *blocks, int n)
+{
+    int *by_size = calloc((size_t)n + 1, sizeof(*by_size));
+    int *by_life = calloc((size_t)n + 1, sizeof(*by_life));
+    int *placed = calloc((size_t)n + 1, sizeof(*placed));
+    size_t total = SIZE_MAX, life_total;
+
+    if (by_size == NULL || by_life == NULL || placed == NULL)
+        goto out;
+    for (int i = 0; i < n; i++)
+        by_size[i] = by_life[i] = i;
+    qsort_r(by_size, (size_t)n, sizeof(*by_size), compare_sizes, blocks);
+    qsort_r(by_life, (size_t)n, sizeof(*by_life), compare_lives, blocks);
+    life_total = place_all(blocks, by_life, n, placed);
+    total = place_all(blocks, by_size, n, placed);
+    if (life_total < total)
+        total = place_all(blocks, by_life, n, placed);
 out:
-    free(order);
+    free(by_size);
+    free(by_life);
     free(placed);
     return total;
 }
