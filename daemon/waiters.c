@@ -115,11 +115,15 @@ static void
 check_rollback(struct waiter *w, const struct job *job)
 {
     struct view_rolled_back view = w->ask.rolled_back;
+    char name[CHECKPOINTS_NAME_MAX];
 
     if (job_state_is_final(job->stored)) {
         refuse(w, ERR_STATE, "job %" PRId64 " is %s: too late to go back",
                job->row.view.id, job_state_name(job->stored));
     } else if (job->stored == JOB_QUEUED) {
+        /* The waiter goes before the answer is made. */
+        snprintf(name, sizeof(name), "%s", w->name);
+        view.name = name;
         view.state = job_state_name(job->stored);
         request_reply(take_out(w), &view, 1, false);
     }
