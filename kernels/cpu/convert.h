@@ -43,6 +43,8 @@ struct convert_path {
     bool (*usable)(void); /* on this machine */
     void (*f32_of_f16)(float *dst, const uint16_t *src, int64_t n);
     void (*f16_of_f32)(uint16_t *dst, const float *src, int64_t n);
+    void (*f32_of_bf16)(float *dst, const uint16_t *src, int64_t n);
+    void (*bf16_of_f32)(uint16_t *dst, const float *src, int64_t n);
 };
 const struct convert_path *convert_path_at(int i);
 

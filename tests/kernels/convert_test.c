@@ -173,6 +173,9 @@ test_convert_paths_agree(void **state)
             p->f16_of_f32(halves, floats, N_RANDOM);
             for (int i = 0; i < N_RANDOM; i++)
                 assert_int_equal(halves[i], convert_f16_of_f32(floats[i]));
+            p->bf16_of_f32(halves, floats, N_RANDOM);
+            for (int i = 0; i < N_RANDOM; i++)
+                assert_int_equal(halves[i], convert_bf16_of_f32(floats[i]));
         }
         for (uint32_t base = 0; base < 65536; base += N_RANDOM) {
             for (uint32_t i = 0; i < N_RANDOM; i++)
@@ -181,6 +184,10 @@ test_convert_paths_agree(void **state)
             for (int i = 0; i < N_RANDOM; i++)
                 assert_int_equal(bits_of(back[i]),
                                  bits_of(convert_f32_of_f16(halves[i])));
+            p->f32_of_bf16(back, halves, N_RANDOM);
+            for (int i = 0; i < N_RANDOM; i++)
+                assert_int_equal(bits_of(back[i]),
+                                 bits_of(convert_f32_of_bf16(halves[i])));
         }
     }
     assert_true(usable >= 1);

@@ -99,7 +99,8 @@ dropout(const struct golden *g, double x, int64_t i)
 static struct value
 element(const struct golden *g, double a, double b, int64_t i)
 {
-    const bool tanh_form = g->sig->params.gelu.tanh;
+    const bool is_gelu = g->sig->op == OP_GELU || g->sig->op == OP_GELU_BWD;
+    const bool tanh_form = is_gelu && g->sig->params.gelu.tanh;
     double v;
 
     switch ((int)g->sig->op) {
