@@ -29,6 +29,9 @@ typedef float lanes_f32 __attribute__((vector_size(64), aligned(4), may_alias));
 typedef double lanes_f64
     __attribute__((vector_size(64), aligned(8), may_alias));
 
+typedef int32_t lanes_i32
+    __attribute__((vector_size(64), aligned(4), may_alias));
+
 /* Eight floats, for sums in double. */
 typedef float lanes_half
     __attribute__((vector_size(32), aligned(4), may_alias));

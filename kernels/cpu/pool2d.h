@@ -6,16 +6,13 @@
  * inside and pixels outside. A window's maximum is its first; when it holds
  * NaN the last NaN wins, as in PyTorch. Gradients are gathered per input pixel
  * from the windows that cover it: no atomics, sums in float32 in window order.
- * Called through the kernel table only.
+ * Halves become float32 in the workspace. Called through the kernel table only.
  */
 #ifndef KERNELS_CPU_POOL2D_H
 #define KERNELS_CPU_POOL2D_H
 
 #include "kernels/kernel.h"
 
-extern const struct kernel pool2d_max;
-extern const struct kernel pool2d_max_backward;
-extern const struct kernel pool2d_avg;          /* AVG and ADAPTIVE_AVG */
-extern const struct kernel pool2d_avg_backward; /* and their gradients */
+extern const struct kernel pool2d_kernel; /* all six ops */
 
 #endif
