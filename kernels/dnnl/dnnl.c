@@ -3,6 +3,8 @@
 
 #include "kernels/dnnl/conv.h"
 #include "kernels/dnnl/linear.h"
+#include "kernels/dnnl/pool.h"
+#include "kernels/dnnl/relu.h"
 
 const struct kernel_table dnnl_table = {
     .name = "dnnl",
@@ -14,6 +16,10 @@ const struct kernel_table dnnl_table = {
             [OP_CONV2D] = &conv_forward,
             [OP_CONV2D_DX] = &conv_dx,
             [OP_CONV2D_DW] = &conv_dw,
+            [OP_RELU] = &relu_forward,
+            [OP_RELU_BWD] = &relu_backward,
+            [OP_MAX_POOL2D] = &pool_max,
+            [OP_MAX_POOL2D_BWD] = &pool_max_backward,
         },
 };
 

@@ -6,4 +6,6 @@ target_sources(traind_kernels PRIVATE
     dnnl/product_run.c
     dnnl/linear.c
     dnnl/conv.c
+    dnnl/pool.c
+    dnnl/relu.c
     dnnl/dnnl.c)

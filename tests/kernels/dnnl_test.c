@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels of kernels/dnnl against loops in double: every op, dtype and
- * table, odd shapes, canaries around outputs and workspace, the same bits in
- * every run, non-finite values where the definition has them.
+ * oneDNN's kernels against loops in double: every op, dtype and table, odd
+ * shapes, canaries around outputs and workspace, the same bits in every run,
+ * non-finite values where the definition has them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,143 +11,13 @@
 
 #include <cmocka.h>
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/cpu/convert.h"
 #include "kernels/dnnl/dnnl.h"
 #include "tests/kernels/dnnl_naive.h"
-
-#define CANARY       64
-#define CANARY_VALUE 0x5a
-
-/* ---- one case: a signature, its data, and guarded memory ------------------ */
-
-struct guarded {
-    struct kernel_sig sig;
-    void *in[OP_MAX_IN];
-    unsigned char *out; /* with CANARY bytes at both ends */
-    size_t out_bytes;
-};
-
-static uint32_t
-next_random(uint32_t *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return *state >> 8;
-}
-
-static void *
-alloc_aligned(size_t bytes)
-{
-    void *p = aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
-
-    assert_non_null(p);
-    return p;
-}
-
-/* About uniform in [-1, 1), never of a size that a half cannot tell. */
-static void *
-alloc_random(const struct tensor_desc *t, uint32_t seed)
-{
-    const int64_t n = tensor_n_elems(t);
-    void *p = alloc_aligned(tensor_n_bytes(t));
-
-    for (int64_t i = 0; i < n; i++)
-        convert_put(p, t->dtype, i,
-                    (float)((int)(next_random(&seed) % 4096) - 2048) / 2048);
-    return p;
-}
-
-static unsigned char *
-alloc_guarded(size_t bytes)
-{
-    unsigned char *p = alloc_aligned(bytes + 2 * CANARY);
-
-    memset(p, CANARY_VALUE, bytes + 2 * CANARY);
-    return p;
-}
-
-static void
-assert_guards(const unsigned char *p, size_t bytes)
-{
-    for (size_t i = 0; i < CANARY; i++) {
-        assert_int_equal(p[i], CANARY_VALUE);
-        assert_int_equal(p[CANARY + bytes + i], CANARY_VALUE);
-    }
-}
-
-static void
-case_init(struct guarded *c, const struct kernel_sig *sig)
-{
-    memset(c, 0, sizeof(*c));
-    c->sig = *sig;
-    for (int i = 0; i < sig->n_in; i++)
-        if (sig->in[i].dtype != DTYPE_NONE)
-            c->in[i] = alloc_random(&sig->in[i], 77u + (uint32_t)i);
-    c->out_bytes = tensor_n_bytes(&sig->out[0]);
-    c->out = alloc_guarded(c->out_bytes);
-}
-
-static void
-case_fini(struct guarded *c)
-{
-    for (int i = 0; i < OP_MAX_IN; i++)
-        free(c->in[i]);
-    free(c->out);
-}
-
-/* Runs n times on fresh state; every run must give the same bits. */
-static void
-case_run(struct guarded *c, const struct kernel *kernel, int n)
-{
-    struct kernel_call call = {.sig = &c->sig};
-    struct err err = {0};
-    unsigned char *first = alloc_aligned(c->out_bytes), *workspace = NULL;
-    size_t bytes;
-
-    assert_int_equal(kernel->prepare(&c->sig, &call.state, &err), 0);
-    bytes = kernel->workspace_bytes(&c->sig, call.state);
-    workspace = alloc_guarded(bytes);
-    memset(workspace + CANARY, 0xff, bytes); /* NaN, whatever the dtype */
-    for (int i = 0; i < OP_MAX_IN; i++)
-        call.in[i] = c->in[i];
-    call.out[0] = c->out + CANARY;
-    call.workspace = workspace + CANARY;
-    for (int i = 0; i < n; i++) {
-        memset(call.out[0], 0xff, c->out_bytes);
-        kernel->run(&call);
-        assert_guards(c->out, c->out_bytes);
-        assert_guards(workspace, bytes);
-        if (i == 0)
-            memcpy(first, call.out[0], c->out_bytes);
-        assert_memory_equal(first, call.out[0], c->out_bytes);
-    }
-    kernel->release(call.state);
-    free(workspace);
-    free(first);
-}
-
-static double
-case_result(const struct guarded *c, int64_t i)
-{
-    return (double)convert_get(c->out + CANARY, c->sig.out[0].dtype, i);
-}
-
-static void
-fail_element(const struct guarded *c, const char *table, int64_t i, double got,
-             double want, double tolerance)
-{
-    char a[96], b[96];
-
-    fail_msg("%s %s(%s, %s) threads %d at %lld: %.9g, not %.9g +- %.3g", table,
-             op_info(c->sig.op)->name,
-             tensor_format(&c->sig.in[0], a, sizeof(a)),
-             tensor_format(&c->sig.in[1], b, sizeof(b)), c->sig.threads,
-             (long long)i, got, want, tolerance);
-}
+#include "tests/kernels/guarded.h"
 
 /* What the loops say, once for all tables and thread counts. */
 struct truth {
@@ -160,8 +30,8 @@ truth_init(struct truth *truth, const struct guarded *c)
     const void *in[OP_MAX_IN];
     const int64_t n = tensor_n_elems(&c->sig.out[0]);
 
-    truth->want = alloc_aligned((size_t)n * sizeof(double));
-    truth->tolerance = alloc_aligned((size_t)n * sizeof(double));
+    truth->want = guarded_alloc((size_t)n * sizeof(double));
+    truth->tolerance = guarded_alloc((size_t)n * sizeof(double));
     for (int i = 0; i < OP_MAX_IN; i++)
         in[i] = c->in[i];
     for (int64_t i = 0; i < n; i++) {
@@ -185,10 +55,10 @@ case_compare(const struct guarded *c, const struct truth *truth,
              const char *table)
 {
     for (int64_t i = 0; i < tensor_n_elems(&c->sig.out[0]); i++) {
-        const double got = case_result(c, i);
+        const double got = guarded_result(c, i);
 
         if (!(fabs(got - truth->want[i]) <= truth->tolerance[i]))
-            fail_element(c, table, i, got, truth->want[i], truth->tolerance[i]);
+            guarded_fail(c, table, i, got, truth->want[i], truth->tolerance[i]);
     }
 }
 
@@ -202,7 +72,7 @@ check_sig(struct kernel_sig sig, bool must)
     struct guarded c;
     struct truth truth;
 
-    case_init(&c, &sig);
+    guarded_init(&c, &sig);
     truth_init(&truth, &c);
     for (int t = 0; t < 2; t++)
         for (c.sig.threads = 1; c.sig.threads <= 2; c.sig.threads++) {
@@ -213,11 +83,11 @@ check_sig(struct kernel_sig sig, bool must)
                 assert_false(must);
                 continue;
             }
-            case_run(&c, kernel, 4);
+            guarded_run(&c, kernel, 4, NULL);
             case_compare(&c, &truth, tables[t]->name);
         }
     truth_fini(&truth);
-    case_fini(&c);
+    guarded_fini(&c);
 }
 
 /* ---- linear --------------------------------------------------------------- */
@@ -469,20 +339,21 @@ check_bad(struct kernel_sig sig, int input, float bad, bool must)
         assert_false(must);
         return;
     }
-    case_init(&c, &sig);
+    guarded_init(&c, &sig);
     convert_put(c.in[input], sig.in[input].dtype,
                 tensor_n_elems(&sig.in[input]) / 2, bad);
-    case_run(&c, kernel, 1);
+    guarded_run(&c, kernel, 1, NULL);
     for (int i = 0; i < OP_MAX_IN; i++)
         in[i] = c.in[i];
     for (int64_t i = 0; i < tensor_n_elems(&sig.out[0]); i++) {
         double want, terms;
 
         dnnl_naive_element(&sig, in, i, &want, &terms);
-        if (class_of(case_result(&c, i)) != class_of(want))
-            fail_element(&c, dnnl_table.name, i, case_result(&c, i), want, 0);
+        if (class_of(guarded_result(&c, i)) != class_of(want))
+            guarded_fail(&c, dnnl_table.name, i, guarded_result(&c, i), want,
+                         0);
     }
-    case_fini(&c);
+    guarded_fini(&c);
 }
 
 static void
@@ -524,14 +395,14 @@ test_dnnl_f16_range(void **state)
     for (int i = 0; i < 2; i++) {
         struct guarded c;
 
-        case_init(&c, &sig);
+        guarded_init(&c, &sig);
         for (int k = 0; k < 4; k++) {
             convert_put(c.in[0], DTYPE_F16, k, x[i][k]);
             convert_put(c.in[1], DTYPE_F16, k, 1);
         }
-        case_run(&c, dnnl_table.op[OP_LINEAR], 1);
-        assert_true(case_result(&c, 0) == want[i]);
-        case_fini(&c);
+        guarded_run(&c, dnnl_table.op[OP_LINEAR], 1, NULL);
+        assert_true(guarded_result(&c, 0) == want[i]);
+        guarded_fini(&c);
     }
 }
 
