@@ -150,7 +150,7 @@ mark_gets(struct autodiff *ad)
     }
 }
 
-/* ---- the forward part, without outputs that nobody reads ------------------ */
+/* ---- the forward part, without outputs that nobody reads ----------------- */
 
 static int
 copy_forward(struct autodiff *ad, struct err *err)
@@ -180,7 +180,7 @@ copy_forward(struct autodiff *ad, struct err *err)
     return 0;
 }
 
-/* ---- the backward part ---------------------------------------------------- */
+/* ---- the backward part --------------------------------------------------- */
 
 /* "fc1.out.grad"; ".micro" when it is still to be accumulated; malloc'd. */
 static char *name_grad(const struct autodiff *ad, int root, const char *fmt,

@@ -146,7 +146,7 @@ test_autocast_sums_in_the_widest(void **state)
     graph_destroy(&g);
 }
 
-/* ---- casts ---------------------------------------------------------------- */
+/* ---- casts --------------------------------------------------------------- */
 
 static void
 test_autocast_casts_a_value_once(void **state)
@@ -195,7 +195,7 @@ test_autocast_cast_carries_its_readers_layer(void **state)
     graph_destroy(&g);
 }
 
-/* ---- regions -------------------------------------------------------------- */
+/* ---- regions ------------------------------------------------------------- */
 
 static void
 test_autocast_region_covers_a_layer_and_its_body(void **state)

@@ -170,7 +170,7 @@ test_autodiff_gradients_of_sequences(void **state)
                 "cross_entropy", &data);
 }
 
-/* ---- a parameter that is used twice --------------------------------------- */
+/* ---- a parameter that is used twice -------------------------------------- */
 
 /* y = tanh(x w) w, against numbers; w [6,6]. n_uses 3: another tanh and w. */
 static struct graph *
@@ -282,7 +282,7 @@ test_autodiff_shared_half_copy(void **state)
     graph_destroy(&g);
 }
 
-/* ---- scale, windows, rounding --------------------------------------------- */
+/* ---- scale, windows, rounding -------------------------------------------- */
 
 static float *
 copy_grads(const struct runner *r)
@@ -441,7 +441,7 @@ test_autodiff_half_is_near_float32(void **state)
     }
 }
 
-/* ---- structure ------------------------------------------------------------ */
+/* ---- structure ----------------------------------------------------------- */
 
 static void
 test_autodiff_computes_only_what_is_needed(void **state)

@@ -18,7 +18,7 @@ check_desc(const struct graph *g, const char *value, const char *want)
         want);
 }
 
-/* ---- what is built -------------------------------------------------------- */
+/* ---- what is built ------------------------------------------------------- */
 
 static void
 test_build_infers_shapes(void **state)
@@ -251,7 +251,7 @@ test_build_marks_sample_axes(void **state)
     graph_destroy(&g);
 }
 
-/* ---- what is refused ------------------------------------------------------ */
+/* ---- what is refused ----------------------------------------------------- */
 
 struct refusal {
     const char *model, *loss;

@@ -164,7 +164,7 @@ check_program(const struct program *p, bool keep_all)
     free(s.held);
 }
 
-/* ---- random nets ---------------------------------------------------------- */
+/* ---- random nets --------------------------------------------------------- */
 
 static const char *const row_layers[] = {
     "{\"linear\": {\"out_features\": 6}}",
@@ -248,7 +248,7 @@ test_program_never_overwrites_what_is_wanted(void **state)
         check_random(&seed);
 }
 
-/* ---- places --------------------------------------------------------------- */
+/* ---- places -------------------------------------------------------------- */
 
 static bool
 same_place(const struct program *p, const char *a, const char *b)
@@ -371,7 +371,7 @@ test_program_results_do_not_depend_on_places(void **state)
     runner_fini(&shared);
 }
 
-/* ---- failures ------------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------ */
 
 static int n_live; /* states that fakes have made and not released */
 
