@@ -55,17 +55,19 @@ describe_dx(const struct kernel_sig *sig, struct pdesc_problem *p)
     return w->rank == 2 && w->dim[0] == o;
 }
 
-/* dw[O,K] = dy[N,O]^T x[N,K] */
+/* dw[O,K] = dy[N,O]^T x[N,K], cut along the longer side of dw: the factor of
+ * the shorter one is what all pieces share. */
 static bool
 describe_dw(const struct kernel_sig *sig, struct pdesc_problem *p)
 {
     const struct tensor_desc *dy = &sig->in[0], *x = &sig->in[1];
     const int64_t n = rows(dy), o = last(dy), k = last(x);
+    const bool by_rows = o >= k;
 
     p->kind = PDESC_MATMUL;
-    p->tensor[0] = matrix(o, n, true, 0);
-    p->tensor[1] = matrix(n, k, false, -1);
-    p->tensor[PDESC_OUT] = matrix(o, k, false, 0);
+    p->tensor[0] = matrix(o, n, true, by_rows ? 0 : -1);
+    p->tensor[1] = matrix(n, k, false, by_rows ? -1 : 1);
+    p->tensor[PDESC_OUT] = matrix(o, k, false, by_rows ? 0 : 1);
     return rows(x) == n;
 }
 

@@ -273,7 +273,9 @@ product_run(const struct kernel_call *call)
         carry(p, r.shared[PDESC_OUT], call->out[0], workspace);
         return;
     }
-    parallel_run(p->n_lanes, INT64_MAX, p->n_lanes, run_lane, &r);
+    /* All threads even when there are fewer lanes: OpenMP would end those that
+     * a smaller team leaves over. */
+    parallel_run(p->n_lanes, INT64_MAX, p->threads, run_lane, &r);
     if (!p->leg[PDESC_OUT].is_cut)
         carry(p, join_sums(p, workspace), call->out[0], workspace);
 }
