@@ -76,7 +76,6 @@ keeper_create(const struct keeper_options *options, struct keeper **out,
     k->o = *options;
     k->o.directory = k->directory;
     k->best_metric = options->best[0] != '\0' ? options->best_metric : NAN;
-    k->saved_iteration = -1;
     copy_name(k->best, options->best);
     copy_name(k->resumed_from, options->resumed_from);
     for (int i = 0; i < options->n_keep && rc == 0; i++)

@@ -53,7 +53,8 @@ int keeper_save(struct keeper *k, const struct report *report,
                 const struct state *state, const struct keeper_request *q,
                 struct err *failure, struct err *err);
 
-/* Iteration of the newest checkpoint written or resumed from; -1 = none. */
+/* Iteration of the newest checkpoint written or resumed from; 0 = none, when
+ * there is nothing worth saving either. */
 int64_t keeper_saved_iteration(const struct keeper *k);
 void keeper_set_saved_iteration(struct keeper *k, int64_t iteration);
 
