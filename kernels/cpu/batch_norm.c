@@ -35,36 +35,55 @@ shape_of(const struct tensor_desc *x)
 
 /* ---- one line: loops over neighbouring elements --------------------------- */
 
-CPU_CLONES static void
-line_sum(const float *x, int64_t n, float *sum)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        sum[i] += x[i];
-}
-
 /* First and second moment about a mean. */
 CPU_CLONES static void
-line_moments(const float *x, const float *mean, int64_t n, float *s1, float *s2)
+lines_moments(const struct rows_group *x, const float *mean, float *s1,
+              float *s2)
 {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        const float d = x[i] - mean[i];
+    for (int j = 0; j < x->n_lines; j++) {
+        const float *v = x->line[j];
 
-        s1[i] += d;
-        s2[i] += d * d;
+#pragma omp simd
+        for (int64_t i = 0; i < x->width; i++) {
+            const float d = v[i] - mean[i];
+
+            s1[i] += d;
+            s2[i] += d * d;
+        }
+    }
+}
+
+/* The same for four lines at a time. */
+CPU_CLONES static void
+lines_moments_four(const struct rows_group *x, const float *mean, float *s1,
+                   float *s2)
+{
+    const float *v0 = x->line[0], *v1 = x->line[1];
+    const float *v2 = x->line[2], *v3 = x->line[3];
+
+#pragma omp simd
+    for (int64_t i = 0; i < x->width; i++) {
+        const float m = mean[i];
+        const float a = v0[i] - m, b = v1[i] - m, c = v2[i] - m, d = v3[i] - m;
+
+        s1[i] = s1[i] + a + b + c + d;
+        s2[i] = s2[i] + a * a + b * b + c * c + d * d;
     }
 }
 
 /* Sums of dy and of dy (x - mean). */
 CPU_CLONES static void
-line_products(const float *dy, const float *x, const float *mean, int64_t n,
-              float *s1, float *s2)
+lines_products(const struct rows_group *dy, const struct rows_group *x,
+               const float *mean, float *s1, float *s2)
 {
+    for (int j = 0; j < x->n_lines; j++) {
+        const float *g = dy->line[j], *v = x->line[j];
+
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        s1[i] += dy[i];
-        s2[i] += dy[i] * (x[i] - mean[i]);
+        for (int64_t i = 0; i < x->width; i++) {
+            s1[i] += g[i];
+            s2[i] += g[i] * (v[i] - mean[i]);
+        }
     }
 }
 
@@ -161,6 +180,14 @@ view(const struct walk *w, int in, int64_t at, int64_t n, float *buf)
                         buf);
 }
 
+static struct rows_group
+group(const struct walk *w, int in, int64_t at, int64_t end, int64_t width,
+      float *buf)
+{
+    return rows_view(&w->plan, w->call->in[in], w->call->sig->in[in].dtype, at,
+                     end, width, buf);
+}
+
 /* in holds f32 of any dtype, one a channel; absent: `otherwise`. */
 static float
 channel_value(const struct kernel_call *call, int in, int64_t c,
@@ -203,29 +230,37 @@ stats_chunk(const void *ctx, int64_t item)
     for (int64_t col = 0; col < p->line; col += ROWS_SEGMENT) {
         const int64_t width = rows_segment(p, col);
         const int64_t c0 = col % p->channels;
-        float buf[ROWS_SEGMENT], centre[ROWS_SEGMENT];
+        float buf[ROWS_GROUP * ROWS_SEGMENT], centre[ROWS_SEGMENT];
         float s1[ROWS_SEGMENT] = {0}, s2[ROWS_SEGMENT] = {0};
         double moment[ROWS_SEGMENT] = {0};
         const int64_t nc = smaller(p->channels, width);
 
-        for (int64_t at = begin + col; at < end; at += p->line) {
-            const int64_t n = smaller(width, end - at);
+        for (int64_t at = begin + col; at < end;) {
+            const struct rows_group g = group(w, w->x_in, at, end, width, buf);
 
-            line_sum(view(w, w->x_in, at, n, buf), n, s1);
+            rows_add(&g, s1);
+            at += g.n_lines * p->line;
         }
         rows_fold(p, col, width, s1, mean);
-        for (int64_t j = 0; j < width; j++)
-            centre[j] = (float)(mean[(c0 + j) % p->channels] / (double)rows);
+        for (int64_t c = 0; c < nc; c++)
+            centre[c] = (float)(mean[c0 + c] / (double)rows);
+        for (int64_t j = nc; j < width; j++)
+            centre[j] = centre[j - nc];
         memset(s1, 0, sizeof(s1));
-        for (int64_t at = begin + col; at < end; at += p->line) {
-            const int64_t n = smaller(width, end - at);
+        for (int64_t at = begin + col; at < end;) {
+            const struct rows_group g = group(w, w->x_in, at, end, width, buf);
 
-            line_moments(view(w, w->x_in, at, n, buf), centre, n, s1, s2);
+            if (g.n_lines == ROWS_GROUP)
+                lines_moments_four(&g, centre, s1, s2);
+            else
+                lines_moments(&g, centre, s1, s2);
+            at += g.n_lines * p->line;
         }
         rows_fold(p, col, width, s2, m2);
-        /* What the rounded mean left over, by the same fold. */
-        for (int64_t j = 0; j < width; j++)
-            moment[j % nc] += (double)s1[j];
+        /* What the rounded mean left over, folded the same way. */
+        for (int64_t j = 0; j < width; j += nc)
+            for (int64_t c = 0; c < nc; c++)
+                moment[c] += (double)s1[j + c];
         for (int64_t j = 0; j < nc; j++) {
             const double rest = moment[j] / (double)rows;
 
@@ -468,15 +503,18 @@ products_chunk(const void *ctx, int64_t item)
     memset(part, 0, (size_t)p->channels * 2 * sizeof(double));
     for (int64_t col = 0; col < p->line; col += ROWS_SEGMENT) {
         const int64_t width = rows_segment(p, col);
-        float x_buf[ROWS_SEGMENT], dy_buf[ROWS_SEGMENT];
+        float x_buf[ROWS_GROUP * ROWS_SEGMENT];
+        float dy_buf[ROWS_GROUP * ROWS_SEGMENT];
         float s1[ROWS_SEGMENT] = {0}, s2[ROWS_SEGMENT] = {0};
 
-        for (int64_t at = begin + col; at < end; at += p->line) {
-            const int64_t n = smaller(width, end - at);
+        for (int64_t at = begin + col; at < end;) {
+            const struct rows_group x =
+                group(w, w->x_in, at, end, width, x_buf);
+            const struct rows_group dy =
+                group(w, w->dy_in, at, end, width, dy_buf);
 
-            line_products(view(w, w->dy_in, at, n, dy_buf),
-                          view(w, w->x_in, at, n, x_buf), w->line[0] + col, n,
-                          s1, s2);
+            lines_products(&dy, &x, w->line[0] + col, s1, s2);
+            at += x.n_lines * p->line;
         }
         rows_fold(p, col, width, s1, part);
         rows_fold(p, col, width, s2, part + p->channels);

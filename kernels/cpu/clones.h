@@ -7,7 +7,8 @@
  * and no loop lets the compiler reorder a sum, every clone gives the same bits.
  * Off under sanitizers (they and ifunc resolvers do not mix) and with clang.
  *
- * LANES is the number of partial sums that reductions keep, on any machine.
+ * SUM_LANES is the number of partial sums that reductions keep, on any machine:
+ * enough that a sum in flight is not waited for.
  */
 #ifndef KERNELS_CPU_CLONES_H
 #define KERNELS_CPU_CLONES_H
@@ -21,53 +22,38 @@
 #define CPU_CLONES
 #endif
 
-#define LANES 16
+/* For the few loops written by hand beside a plain one. Sanitized builds take
+ * the plain ones, so that tests run both. */
+#define CPU_HAS_AVX512 (!TRAIND_SANITIZED && __builtin_cpu_supports("avx512f"))
 
-/* LANES floats, or half as many doubles, as one value: the compiler lays them
- * on whatever registers there are, and sums keep their order. */
-typedef float lanes_f32 __attribute__((vector_size(64), aligned(4), may_alias));
-typedef double lanes_f64
-    __attribute__((vector_size(64), aligned(8), may_alias));
+#define SUM_LANES 64 /* lanes_sum_array() counts on it */
 
-typedef int32_t lanes_i32
-    __attribute__((vector_size(64), aligned(4), may_alias));
-
-/* Eight floats, for sums in double. */
-typedef float lanes_half
-    __attribute__((vector_size(32), aligned(4), may_alias));
-
-/* The lanes' sum, in one fixed order. */
-static inline double
-lanes_sum(const lanes_f32 *v)
-{
-    double sum = 0;
-
-    for (int i = 0; i < LANES; i++)
-        sum += (double)(*v)[i];
-    return sum;
-}
-
-static inline double
-lanes_sum_f64(const lanes_f64 *v)
-{
-    double sum = 0;
-
-    for (int i = 0; i < LANES / 2; i++)
-        sum += (*v)[i];
-    return sum;
-}
-
-/* Sum of n floats, at most a few thousand: lane by lane in float32. */
+/* Sum of n floats, at most a few thousand: in float32, lane by lane, then the
+ * lanes in one fixed order. */
 static inline double
 lanes_sum_array(const float *x, int64_t n)
 {
-    lanes_f32 sum = {0};
-    double total;
+    float sum[SUM_LANES] = {0};
+    double total = 0;
     int64_t i = 0;
 
-    for (; i + LANES <= n; i += LANES)
-        sum += *(const lanes_f32 *)(x + i);
-    total = lanes_sum(&sum);
+    for (; i + SUM_LANES <= n; i += SUM_LANES) {
+#pragma omp simd
+        for (int l = 0; l < SUM_LANES; l++)
+            sum[l] += x[i + l];
+    }
+    /* Constant bounds, or the compiler leaves these loops scalar. */
+#pragma omp simd
+    for (int l = 0; l < 32; l++)
+        sum[l] += sum[l + 32];
+#pragma omp simd
+    for (int l = 0; l < 16; l++)
+        sum[l] += sum[l + 16];
+#pragma omp simd
+    for (int l = 0; l < 8; l++)
+        sum[l] += sum[l + 8];
+    for (int l = 0; l < 8; l++)
+        total += (double)sum[l];
     for (; i < n; i++)
         total += (double)x[i];
     return total;

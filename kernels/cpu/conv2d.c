@@ -8,8 +8,8 @@
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/parallel.h"
 
-#define BLOCK_LANES 4 /* output channels worked on at once: */
-#define BLOCK_MAX   (BLOCK_LANES * LANES) /* at most so many */
+#define LANES     16 /* channels are padded to a multiple of this */
+#define BLOCK_MAX 64 /* and worked on in blocks of at most this */
 
 /* x (N, C, H, W) NHWC, w (O, C/g, kh, kw), y (N, O, oh, ow) NHWC. */
 struct conv {
@@ -117,15 +117,10 @@ pack_weights(const struct conv *k, const void *w, enum dtype dtype,
 CPU_CLONES static void
 add_tap(const float *v, int64_t n, const float *w, int64_t width, float *sum)
 {
-    const int64_t lanes = width / LANES;
-
-    for (int64_t j = 0; j < lanes; j++) {
-        const float *column = w + j * LANES;
-        lanes_f32 s = *(const lanes_f32 *)(sum + j * LANES);
-
-        for (int64_t i = 0; i < n; i++)
-            s += v[i] * *(const lanes_f32 *)(column + i * width);
-        *(lanes_f32 *)(sum + j * LANES) = s;
+    for (int64_t i = 0; i < n; i++, w += width) {
+#pragma omp simd
+        for (int64_t j = 0; j < width; j++)
+            sum[j] += v[i] * w[j];
     }
 }
 
@@ -234,7 +229,7 @@ input_row(const void *ctx, int64_t item)
 
 /* ---- towards the weight: dw[o, c, i, j] = sum dy[o, p, q] x[c, ...] ------- */
 
-#define DW_ROWS 4 /* output channels at once, against LANES input channels */
+#define DW_ROWS 16 /* output channels at once, against LANES input channels */
 
 /* sum[r][.] += dy[r] x[.] over the pixels of one output row: dy and x step by
  * dy_step and x_step. */
@@ -242,16 +237,12 @@ CPU_CLONES static void
 add_outer(const float *dy, int64_t dy_step, const float *x, int64_t x_step,
           int64_t n, float sum[DW_ROWS][LANES])
 {
-    lanes_f32 s[DW_ROWS];
-
-    memcpy(s, sum, sizeof(s));
-    for (int64_t q = 0; q < n; q++, dy += dy_step, x += x_step) {
-        const lanes_f32 line = *(const lanes_f32 *)x;
-
-        for (int r = 0; r < DW_ROWS; r++)
-            s[r] += dy[r] * line;
-    }
-    memcpy(sum, s, sizeof(s));
+    for (int64_t q = 0; q < n; q++, dy += dy_step, x += x_step)
+        for (int r = 0; r < DW_ROWS; r++) {
+#pragma omp simd
+            for (int l = 0; l < LANES; l++)
+                sum[r][l] += dy[r] * x[l];
+        }
 }
 
 /* The same where fewer than DW_ROWS x LANES channels are left. */

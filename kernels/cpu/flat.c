@@ -40,18 +40,16 @@ struct unscale_args {
 CPU_CLONES static double
 square_sum(const float *g, int64_t n)
 {
-    lanes_f64 sum[2] = {{0}, {0}};
-    double total;
+    double sum[SUM_LANES] = {0}, total = 0;
     int64_t i = 0;
 
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < 2; j++) {
-            const lanes_f64 v = __builtin_convertvector(
-                *(const lanes_half *)(g + i + 8 * j), lanes_f64);
-
-            sum[j] += v * v;
-        }
-    total = lanes_sum_f64(&sum[0]) + lanes_sum_f64(&sum[1]);
+    for (; i + SUM_LANES <= n; i += SUM_LANES) {
+#pragma omp simd
+        for (int l = 0; l < SUM_LANES; l++)
+            sum[l] += (double)g[i + l] * (double)g[i + l];
+    }
+    for (int l = 0; l < SUM_LANES; l++)
+        total += sum[l];
     for (; i < n; i++)
         total += (double)g[i] * (double)g[i];
     return total;

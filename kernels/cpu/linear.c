@@ -10,8 +10,8 @@
 #include "kernels/cpu/rows.h"
 
 /* C[m, n] = sum over k of A[m, k] B[k, n] (+ bias[n]), in tiles of TM x TN. */
-#define TM 4
-#define TN LANES
+#define TM 8
+#define TN 32
 
 /* One factor: element (i, k) at i x i_step + k x k_step; one step is 1. */
 struct factor {
@@ -106,15 +106,13 @@ pack_item(const void *ctx, int64_t item)
 CPU_CLONES static void
 multiply_tile(const float *a, const float *b, int64_t k, float c[TM][TN])
 {
-    lanes_f32 sum[TM] = {{0}, {0}, {0}, {0}};
-
-    for (int64_t j = 0; j < k; j++, a += TM, b += TN) {
-        const lanes_f32 line = *(const lanes_f32 *)b;
-
-        for (int i = 0; i < TM; i++)
-            sum[i] += a[i] * line;
-    }
-    memcpy(c, sum, sizeof(sum));
+    memset(c, 0, TM * sizeof(c[0]));
+    for (int64_t j = 0; j < k; j++, a += TM, b += TN)
+        for (int m = 0; m < TM; m++) {
+#pragma omp simd
+            for (int n = 0; n < TN; n++)
+                c[m][n] += a[m] * b[n];
+        }
 }
 
 static void
@@ -254,14 +252,6 @@ bias_make(const struct kernel_sig *sig)
                          .plan = rows_make_plan(tensor_n_elems(dy), channels)};
 }
 
-CPU_CLONES static void
-line_sum(const float *x, int64_t n, float *sum)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        sum[i] += x[i];
-}
-
 static void
 bias_chunk(const void *ctx, int64_t item)
 {
@@ -274,12 +264,14 @@ bias_chunk(const void *ctx, int64_t item)
     memset(part, 0, (size_t)p->channels * sizeof(double));
     for (int64_t col = 0; col < p->line; col += ROWS_SEGMENT) {
         const int64_t width = rows_segment(p, col);
-        float sum[ROWS_SEGMENT] = {0}, buf[ROWS_SEGMENT];
+        float sum[ROWS_SEGMENT] = {0}, buf[ROWS_GROUP * ROWS_SEGMENT];
 
-        for (int64_t at = begin + col; at < end; at += p->line) {
-            const int64_t n = smaller(width, end - at);
+        for (int64_t at = begin + col; at < end;) {
+            const struct rows_group g =
+                rows_view(p, b->dy, b->dtype, at, end, width, buf);
 
-            line_sum(convert_view(b->dy, b->dtype, at, n, buf), n, sum);
+            rows_add(&g, sum);
+            at += g.n_lines * p->line;
         }
         rows_fold(p, col, width, sum, part);
     }

@@ -10,6 +10,7 @@
 #include "kernels/cpu/vmath.h"
 
 #define PIECE    2048  /* elements that one call of a loop makes */
+#define LANES    16    /* channels of a vector */
 #define ROWS_MAX 16384 /* halves are made float32 row by row up to this size */
 
 /* ---- windows ---------------------------------------------------------------

@@ -3,6 +3,9 @@
 
 #include <assert.h>
 
+#include "kernels/cpu/clones.h"
+#include "kernels/cpu/convert.h"
+
 #define CHUNK_ELEMS     32768
 #define CHUNK_LINES_MIN 16
 #define CHUNK_LINES_MAX 64 /* float32 sums of so many rows stay exact enough */
@@ -34,6 +37,53 @@ rows_chunk_range(const struct rows_plan *plan, int64_t i, int64_t *begin,
 {
     *begin = i * plan->chunk;
     *end = *begin + plan->chunk < plan->n ? *begin + plan->chunk : plan->n;
+}
+
+struct rows_group
+rows_view(const struct rows_plan *plan, const void *data, enum dtype dtype,
+          int64_t at, int64_t end, int64_t width, float *buf)
+{
+    struct rows_group g = {.n_lines = 1, .width = width};
+    const int64_t step = plan->line;
+
+    assert(at < end);
+    if (end - at < width)
+        g.width = end - at;
+    while (g.n_lines < ROWS_GROUP && end - at >= g.n_lines * step + width)
+        g.n_lines++;
+    for (int i = 0; i < g.n_lines; i++)
+        g.line[i] = convert_view(data, dtype, at + i * step, g.width,
+                                 buf + i * ROWS_SEGMENT);
+    return g;
+}
+
+CPU_CLONES static void
+add_four(const float *const line[ROWS_GROUP], int64_t n, float *sum)
+{
+    const float *a = line[0], *b = line[1], *c = line[2], *d = line[3];
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        sum[i] = sum[i] + a[i] + b[i] + c[i] + d[i];
+}
+
+CPU_CLONES static void
+add_one(const float *line, int64_t n, float *sum)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        sum[i] += line[i];
+}
+
+void
+rows_add(const struct rows_group *g, float *sum)
+{
+    if (g->n_lines == ROWS_GROUP) {
+        add_four(g->line, g->width, sum);
+        return;
+    }
+    for (int i = 0; i < g->n_lines; i++)
+        add_one(g->line[i], g->width, sum);
 }
 
 int64_t

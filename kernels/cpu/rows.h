@@ -12,9 +12,12 @@
 #ifndef KERNELS_CPU_ROWS_H
 #define KERNELS_CPU_ROWS_H
 
+#include "proto/dtype.h"
+
 #include <stdint.h>
 
 #define ROWS_SEGMENT 1024 /* a line is worked on in pieces of this size */
+#define ROWS_GROUP   4    /* so many lines are summed in one go */
 
 struct rows_plan {
     int64_t n;        /* elements */
@@ -29,6 +32,23 @@ struct rows_plan rows_make_plan(int64_t n, int64_t channels);
 /* Elements [begin, end) of chunk i. */
 void rows_chunk_range(const struct rows_plan *plan, int64_t i, int64_t *begin,
                       int64_t *end);
+
+/* Views of the same segment of up to ROWS_GROUP lines: the elements from at
+ * on, width of them each, the next line `line` further, while whole ones are
+ * left before end; then a last, shorter one by itself. */
+struct rows_group {
+    const float *line[ROWS_GROUP];
+    int n_lines;
+    int64_t width;
+};
+
+/* buf: ROWS_GROUP x ROWS_SEGMENT floats, for halves. */
+struct rows_group rows_view(const struct rows_plan *plan, const void *data,
+                            enum dtype dtype, int64_t at, int64_t end,
+                            int64_t width, float *buf);
+
+/* sum[i] += each line's element i, in the order of the lines. */
+void rows_add(const struct rows_group *g, float *sum);
 
 /* Width of a segment of the line that starts at column. */
 int64_t rows_segment(const struct rows_plan *plan, int64_t column);

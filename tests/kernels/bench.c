@@ -107,6 +107,95 @@ bench_case(const struct backend *backend, const struct kcase *c, enum dtype t,
     runner_close(&r);
 }
 
+/* ---- the flat kernels ------------------------------------------------------ */
+
+#define FLAT_N (8 << 20)
+
+struct flat_bench {
+    const char *name;
+    double bytes; /* an element: read and written */
+    void (*run)(const struct kernel_flat *flat, float *const v[4], int threads);
+};
+
+static void
+run_unscale(const struct kernel_flat *flat, float *const v[4], int threads)
+{
+    struct kernel_unscale result;
+
+    flat->unscale(v[0], FLAT_N, 0.999f, threads, &result);
+}
+
+static void
+run_sgd(const struct kernel_flat *flat, float *const v[4], int threads)
+{
+    const struct kernel_sgd p = {.lr = 1e-3f, .momentum = 0.9f};
+
+    flat->sgd(v[0], v[1], v[2], FLAT_N, 1, &p, threads);
+}
+
+static void
+run_adamw(const struct kernel_flat *flat, float *const v[4], int threads)
+{
+    const struct kernel_adam p = {.lr = 1e-3f,
+                                  .beta1 = 0.9f,
+                                  .beta2 = 0.999f,
+                                  .eps = 1e-8f,
+                                  .weight_decay = 0.01f,
+                                  .decoupled = true,
+                                  .t = 10};
+
+    flat->adam(v[0], v[1], v[2], v[3], FLAT_N, 1, &p, threads);
+}
+
+static void
+run_find(const struct kernel_flat *flat, float *const v[4], int threads)
+{
+    flat->find_nonfinite(v[0], DTYPE_F32, FLAT_N, threads);
+}
+
+static void
+bench_flat(const struct backend *backend, int threads)
+{
+    static const struct flat_bench list[] = {{"unscale", 8, run_unscale},
+                                             {"sgd", 20, run_sgd},
+                                             {"adamw", 28, run_adamw},
+                                             {"find_nonfinite", 4, run_find}};
+    const struct kernel_flat flat = backend_flat(backend);
+    struct check_buf buf[4], a, b;
+    float *v[4];
+
+    check_buf_make(&a, FLAT_N * sizeof(float));
+    check_buf_make(&b, FLAT_N * sizeof(float));
+    for (int i = 0; i < 4; i++) {
+        check_buf_make(&buf[i], FLAT_N * sizeof(float));
+        v[i] = buf[i].data;
+        for (int64_t j = 0; j < FLAT_N; j++)
+            v[i][j] = 1e-3f * (float)(j % 1000);
+    }
+    for (int k = 0; k < 4; k++) {
+        double times[ROUNDS], copies[ROUNDS], s;
+
+        for (int i = 0; i < ROUNDS; i++) {
+            double start = now_s();
+
+            copy(a.data, b.data, 2 * FLAT_N * sizeof(float), threads);
+            copies[i] = (now_s() - start) * list[k].bytes / 8;
+            start = now_s();
+            list[k].run(&flat, v, threads);
+            times[i] = now_s() - start;
+        }
+        s = median(times, ROUNDS);
+        printf("%-24s %-4s %-5s %9.3f ms %7.1f GB/s %5.0f %% of copy\n",
+               list[k].name, "f32", "flat", s * 1e3,
+               list[k].bytes * FLAT_N / s * 1e-9,
+               100 * median(copies, ROUNDS) / s);
+    }
+    for (int i = 0; i < 4; i++)
+        check_buf_free(&buf[i]);
+    check_buf_free(&a);
+    check_buf_free(&b);
+}
+
 int
 bench_main(int op)
 {
@@ -130,5 +219,7 @@ bench_main(int op)
             if (cases_bench((enum op)o, types[t], &c))
                 bench_case(backend, &c, types[t], threads);
         }
+    if (op < 0)
+        bench_flat(backend, threads);
     return 0;
 }
