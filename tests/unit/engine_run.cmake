@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 traind_add_test(scaler_test SOURCES scaler_test.c LINKS traind_engine)
 traind_add_test(lrate_test SOURCES lrate_test.c LINKS traind_engine m)
+traind_add_test(optimizer_test SOURCES optimizer_test.c LINKS traind_engine m)

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameter groups over the flat blocks; the formulas are the kernels'. */
+#include "engine/run/optimizer.h"
+
+#include "kernels/backend.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define N_PARAMS 4
+
+/* a.weight[3], a.bias[20], b.weight[16], b.bias[1]: gaps after three. */
+static struct graph *
+make_graph(void)
+{
+    static const struct {
+        const char *name;
+        int64_t n;
+    } row[N_PARAMS] = {
+        {"a.weight", 3}, {"a.bias", 20}, {"b.weight", 16}, {"b.bias", 1}};
+    struct graph *g = graph_create();
+
+    assert_non_null(g);
+    for (int i = 0; i < N_PARAMS; i++) {
+        const struct graph_param p = {
+            .name = row[i].name,
+            .desc = tensor_make(DTYPE_F32, 1, &row[i].n),
+            .init = GRAPH_INIT_ONE,
+        };
+        assert_true(graph_add_param(g, &p) >= 0);
+    }
+    return g;
+}
+
+struct fixture {
+    struct graph *graph;
+    struct state *state;
+    struct spec spec;
+    struct spec_group group[2];
+    const char *match[2];
+    struct lrate lrate;
+    struct kernel_flat flat;
+};
+
+static void
+setup(struct fixture *f, enum spec_optimizer kind, const char *match)
+{
+    memset(f, 0, sizeof(*f));
+    f->match[0] = match;
+    f->group[0] =
+        (struct spec_group){.lr = 0.5, .betas = {0.9, 0.999}, .eps = 1e-8};
+    f->group[1] = (struct spec_group){.match = f->match,
+                                      .n_match = 1,
+                                      .lr = 0.25,
+                                      .weight_decay = 1,
+                                      .betas = {0.9, 0.999},
+                                      .eps = 1e-8};
+    f->spec.optimizer.kind = kind;
+    f->spec.optimizer.group = f->group;
+    f->spec.optimizer.n_group = match != NULL ? 2 : 1;
+    f->spec.schedule.kind = SPEC_SCHEDULE_CONSTANT;
+    f->graph = make_graph();
+    f->flat = backend_flat(backend_find("reference"));
+    lrate_init(&f->lrate, &f->spec, 10);
+    assert_int_equal(
+        state_create(f->graph, optimizer_n_moments(&f->spec), &f->state, NULL),
+        0);
+    state_init_weights(f->state, f->graph);
+}
+
+static void
+teardown(struct fixture *f)
+{
+    state_destroy(&f->state);
+    graph_destroy(&f->graph);
+}
+
+static struct optimizer *
+make(const struct fixture *f)
+{
+    struct optimizer *o = NULL;
+    struct err err;
+
+    err_clear(&err);
+    if (optimizer_create(&f->spec, f->state, &f->flat, 1, &f->lrate, &o,
+                         &err) != 0)
+        fail_msg("%s", err.msg);
+    return o;
+}
+
+static void
+fill_grads(struct state *s, float g)
+{
+    for (int i = 0; i < s->n_params; i++)
+        for (int64_t k = 0; k < s->param[i].n_elems; k++)
+            s->grads[s->param[i].offset + k] = g;
+}
+
+static void
+assert_gaps_zero(const struct state *s, const float *block)
+{
+    for (int i = 0; i < s->n_params; i++) {
+        const int64_t end = s->param[i].offset + s->param[i].n_elems;
+        const int64_t next =
+            i + 1 < s->n_params ? s->param[i + 1].offset : s->param_elems;
+        for (int64_t k = end; k < next; k++)
+            assert_true(block[k] == 0);
+    }
+}
+
+static void
+test_optimizer_layout_is_aligned(void **unused)
+{
+    struct fixture f;
+
+    (void)unused;
+    setup(&f, SPEC_OPTIMIZER_SGD, NULL);
+    const int64_t offset[N_PARAMS] = {0, 16, 48, 64};
+    for (int i = 0; i < N_PARAMS; i++)
+        assert_int_equal(f.state->param[i].offset, offset[i]);
+    assert_int_equal(f.state->param_elems, 80);
+    assert_true((uintptr_t)f.state->weights % 64 == 0);
+    assert_null(f.state->moment1);
+    teardown(&f);
+}
+
+static void
+test_optimizer_groups_by_pattern(void **unused)
+{
+    struct fixture f;
+
+    (void)unused;
+    setup(&f, SPEC_OPTIMIZER_SGD, "*.bias");
+    struct optimizer *o = make(&f);
+    for (int i = 0; i < N_PARAMS; i++)
+        assert_int_equal(optimizer_group_of(o, i), i % 2);
+    fill_grads(f.state, 2);
+    optimizer_step(o, f.state, 0.5f);
+    /* group 0: 1 - 0.5 x (2 x 0.5); group 1: 1 - 0.25 x (2 x 0.5 + 1). */
+    for (int i = 0; i < N_PARAMS; i++)
+        for (int64_t k = 0; k < f.state->param[i].n_elems; k++)
+            assert_true(f.state->weights[f.state->param[i].offset + k] == 0.5f);
+    assert_gaps_zero(f.state, f.state->weights);
+    optimizer_destroy(&o);
+    teardown(&f);
+}
+
+static void
+test_optimizer_pattern_must_match(void **unused)
+{
+    struct optimizer *o = NULL;
+    struct fixture f;
+    struct err err;
+
+    (void)unused;
+    setup(&f, SPEC_OPTIMIZER_SGD, "hed.*");
+    assert_int_equal(
+        optimizer_create(&f.spec, f.state, &f.flat, 1, &f.lrate, &o, &err),
+        ERR_SPEC);
+    assert_null(o);
+    assert_non_null(strstr(err.msg, "hed.*"));
+    teardown(&f);
+}
+
+static void
+test_optimizer_moments_by_kind(void **unused)
+{
+    struct fixture f;
+
+    (void)unused;
+    setup(&f, SPEC_OPTIMIZER_SGD, "a.*");
+    assert_int_equal(optimizer_n_moments(&f.spec), 0);
+    f.group[1].momentum = 0.9;
+    assert_int_equal(optimizer_n_moments(&f.spec), 1);
+    assert_string_equal(optimizer_moment_name(&f.spec, 0), "momentum");
+    f.spec.optimizer.kind = SPEC_OPTIMIZER_ADAMW;
+    assert_int_equal(optimizer_n_moments(&f.spec), 2);
+    assert_string_equal(optimizer_moment_name(&f.spec, 1), "v");
+    teardown(&f);
+}
+
+/* Momentum in one group only; the other group's stays untouched. */
+static void
+test_optimizer_momentum_of_one_group(void **unused)
+{
+    struct fixture f;
+
+    (void)unused;
+    setup(&f, SPEC_OPTIMIZER_SGD, NULL);
+    f.group[1].match = f.match;
+    f.match[0] = "a.*";
+    f.group[1].momentum = 0.5;
+    f.group[1].weight_decay = 0;
+    f.spec.optimizer.n_group = 2;
+    state_destroy(&f.state);
+    assert_int_equal(state_create(f.graph, 1, &f.state, NULL), 0);
+    struct optimizer *o = make(&f);
+    for (int step = 0; step < 2; step++) {
+        fill_grads(f.state, 1);
+        optimizer_step(o, f.state, 1);
+        f.state->count.updates++;
+    }
+    const struct state_tensor *t = f.state->param;
+    /* a: buffers 1, 1.5 at lr 0.25; b: plain at lr 0.5. */
+    assert_true(f.state->weights[t[0].offset] == -0.625f);
+    assert_true(f.state->moment1[t[1].offset + 19] == 1.5f);
+    assert_true(f.state->weights[t[2].offset] == -1.0f);
+    assert_true(f.state->moment1[t[3].offset] == 0);
+    assert_gaps_zero(f.state, f.state->moment1);
+    optimizer_destroy(&o);
+    teardown(&f);
+}
+
+/* eps 0 and the zeros between tensors would give 0 / 0. */
+static void
+test_optimizer_adam_without_eps_keeps_gaps(void **unused)
+{
+    struct fixture f;
+
+    (void)unused;
+    setup(&f, SPEC_OPTIMIZER_ADAM, NULL);
+    f.group[0].eps = 0;
+    struct optimizer *o = make(&f);
+    fill_grads(f.state, 0.25f);
+    optimizer_step(o, f.state, 1);
+    assert_gaps_zero(f.state, f.state->weights);
+    assert_true(fabs((double)f.state->weights[16] - 0.5) < 1e-6);
+    optimizer_destroy(&o);
+    teardown(&f);
+}
+
+/* The same seed and parameter give the same weights, whatever came before. */
+static void
+test_optimizer_state_init_is_keyed(void **unused)
+{
+    struct fixture f;
+    const int64_t n = 37;
+    const struct graph_param p = {.name = "c.weight",
+                                  .desc = tensor_make(DTYPE_F32, 1, &n),
+                                  .init = GRAPH_INIT_UNIFORM,
+                                  .bound = 0.25};
+    float first[37];
+    double sum = 0;
+
+    (void)unused;
+    setup(&f, SPEC_OPTIMIZER_SGD, NULL);
+    assert_true(graph_add_param(f.graph, &p) >= 0);
+    state_destroy(&f.state);
+    assert_int_equal(state_create(f.graph, 0, &f.state, NULL), 0);
+    f.state->seed = 9;
+    state_init_weights(f.state, f.graph);
+    const int64_t at = f.state->param[4].offset;
+    memcpy(first, f.state->weights + at, sizeof(first));
+    for (int i = 0; i < n; i++) {
+        assert_true(fabsf(first[i]) <= 0.25f);
+        sum += fabs((double)first[i]);
+    }
+    assert_true(sum / (double)n > 0.05 && sum / (double)n < 0.2);
+    state_init_weights(f.state, f.graph);
+    assert_memory_equal(first, f.state->weights + at, sizeof(first));
+    f.state->seed = 10;
+    state_init_weights(f.state, f.graph);
+    assert_memory_not_equal(first, f.state->weights + at, sizeof(first));
+    teardown(&f);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_optimizer_layout_is_aligned),
+        cmocka_unit_test(test_optimizer_groups_by_pattern),
+        cmocka_unit_test(test_optimizer_pattern_must_match),
+        cmocka_unit_test(test_optimizer_moments_by_kind),
+        cmocka_unit_test(test_optimizer_momentum_of_one_group),
+        cmocka_unit_test(test_optimizer_adam_without_eps_keeps_gaps),
+        cmocka_unit_test(test_optimizer_state_init_is_keyed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
