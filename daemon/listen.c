@@ -133,6 +133,7 @@ listen_open(const struct listen_options *o, struct listen *out, struct err *err)
     if (rc == 0) {
         out->dev = st.st_dev;
         out->ino = st.st_ino;
+        out->mtime = st.st_mtim;
         rc = set_rights(o, err);
         if (rc != 0)
             listen_remove(out);
@@ -208,6 +209,8 @@ listen_remove(const struct listen *l)
 
     if (l->inherited || l->path[0] == '\0')
         return;
-    if (lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)
+    if (lstat(l->path, &st) == 0 && st.st_dev == l->dev &&
+        st.st_ino == l->ino && st.st_mtim.tv_sec == l->mtime.tv_sec &&
+        st.st_mtim.tv_nsec == l->mtime.tv_nsec)
         unlink(l->path);
 }

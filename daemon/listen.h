@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 #include <sys/un.h>
+#include <time.h>
 
 #define LISTEN_PATH_MAX (sizeof(((struct sockaddr_un *)0)->sun_path))
 
@@ -23,8 +24,9 @@ struct listen {
     int fd;         /* bound, not yet listening, non-blocking */
     bool inherited; /* from the service manager: not ours to remove */
     char path[LISTEN_PATH_MAX];
-    dev_t dev;
-    ino_t ino;
+    dev_t dev; /* with ino and mtime: which file it is, for numbers of */
+    ino_t ino; /* removed files are used again */
+    struct timespec mtime;
 };
 
 struct listen_options {

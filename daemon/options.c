@@ -169,8 +169,9 @@ options_load_conf(const struct options *o, struct conf *conf, struct err *err)
 
     conf_default(conf);
     if (o->system) {
-        /* Group and modes as packages set them up; the file may differ. */
+        /* As packages set it up; the file may say otherwise. */
         conf->control_mode = 0660;
+        strcpy(conf->control_group, "trainers");
     }
     if (o->config == NULL && !o->system &&
         xdg_path("XDG_CONFIG_HOME", ".config", "traind/traind.conf", usual,

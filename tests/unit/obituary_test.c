@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/obituary.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define BASE                                                                   \
+    .pid = 42, .status_known = true, .why_killed = "", .start_error = "",      \
+    .text = ""
+
+static void
+test_obituary_sentences(void **ctx)
+{
+    static const struct {
+        struct obituary_facts facts;
+        const char *want;
+    } row[] = {
+        {{BASE, .signal = SIGSEGV}, "worker 42 died of SIGSEGV"},
+        {{BASE, .signal = SIGKILL},
+         "worker 42 was killed by SIGKILL, not by traind: out of memory, or a "
+         "person"},
+        {{BASE, .signal = SIGKILL, .killed_by_us = SIGKILL},
+         "worker 42 did not obey and was ended by SIGKILL"},
+        {{.pid = 42,
+          .status_known = true,
+          .signal = SIGABRT,
+          .killed_by_us = SIGABRT,
+          .why_killed = "no sign of life for 30.0 s",
+          .start_error = "",
+          .text = ""},
+         "worker 42 was ended by SIGABRT: no sign of life for 30.0 s"},
+        {{BASE, .exit_code = 3},
+         "worker 42 exited with status 3 and reported no outcome"},
+        {{BASE, .exit_code = 0},
+         "worker 42 exited with status 0 and reported no outcome"},
+        {{.pid = 42, .why_killed = "", .start_error = "", .text = ""},
+         "worker 42 was lost with an earlier daemon; how it ended is unknown"},
+        {{.why_killed = "", .start_error = "", .text = ""},
+         "the worker had not been started yet"},
+        {{.pid = 42,
+          .status_known = true,
+          .exit_code = 126,
+          .why_killed = "",
+          .start_error = "uid 7: Operation not permitted",
+          .text = ""},
+         "worker could not be started: uid 7: Operation not permitted"},
+        {{BASE, .finished = true, .outcome = EVENT_OUTCOME_COMPLETED},
+         "worker 42 trained to the end"},
+        {{BASE, .finished = true, .outcome = EVENT_OUTCOME_STOPPED},
+         "worker 42 stopped as it was told"},
+        {{.pid = 42,
+          .why_killed = "",
+          .start_error = "",
+          .finished = true,
+          .outcome = EVENT_OUTCOME_FAILED,
+          .error = ERR_DATA,
+          .text = "x.npy: truncated"},
+         "worker 42 ended with an error: x.npy: truncated"},
+    };
+
+    (void)ctx;
+    for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+        char got[ERR_SENTENCE_MAX];
+
+        obituary_write(&row[i].facts, got, sizeof(got));
+        assert_string_equal(got, row[i].want);
+    }
+}
+
+/* What ended, what was asked for, what becomes of the job. */
+enum end { DONE, STOPPED, FAILED, DIED, LOST, NEVER };
+struct verdict_row {
+    enum end end;
+    enum job_intent intent;
+    bool shutdown, progress, requeue;
+    int lost;
+    enum job_state want;
+    int error, want_lost;
+};
+#define NONE     JOB_INTENT_NONE
+#define CANCEL   JOB_INTENT_CANCEL
+#define PAUSE    JOB_INTENT_PAUSE
+#define ROLLBACK JOB_INTENT_ROLLBACK
+
+static const struct verdict_row rows[] = {
+    /* The end of training is believed whatever was asked for meanwhile. */
+    {DONE, NONE, false, true, true, 0, JOB_COMPLETED, 0, 0},
+    {DONE, CANCEL, false, true, true, 0, JOB_COMPLETED, 0, 0},
+    {DONE, ROLLBACK, false, true, true, 0, JOB_COMPLETED, 0, 0},
+    {DONE, NONE, true, true, false, 0, JOB_COMPLETED, 0, 0},
+    /* So is an error, except that a rollback is the cure for it. */
+    {FAILED, NONE, false, true, true, 0, JOB_FAILED, ERR_DATA, 0},
+    {FAILED, CANCEL, false, true, true, 0, JOB_FAILED, ERR_DATA, 0},
+    {FAILED, ROLLBACK, false, true, true, 0, JOB_QUEUED, 0, 0},
+    /* Stopped: what it was stopped for is carried through. */
+    {STOPPED, PAUSE, false, true, true, 0, JOB_PAUSED, 0, 0},
+    {STOPPED, CANCEL, false, false, true, 0, JOB_CANCELLED, ERR_CANCELLED, 0},
+    {STOPPED, ROLLBACK, false, false, true, 2, JOB_QUEUED, 0, 2},
+    {STOPPED, NONE, true, true, true, 1, JOB_QUEUED, 0, 0},
+    {STOPPED, NONE, false, true, true, 2, JOB_QUEUED, 0, 1},
+    {STOPPED, NONE, false, true, false, 0, JOB_INTERRUPTED, ERR_INTERRUPTED, 1},
+    /* Died: the same for what was asked, else again from a checkpoint. */
+    {DIED, PAUSE, false, false, true, 0, JOB_PAUSED, 0, 0},
+    {DIED, CANCEL, false, false, true, 0, JOB_CANCELLED, ERR_CANCELLED, 0},
+    {DIED, ROLLBACK, false, false, true, 0, JOB_QUEUED, 0, 0},
+    {DIED, NONE, true, false, true, 3, JOB_QUEUED, 0, 3},
+    {DIED, NONE, false, false, true, 0, JOB_QUEUED, 0, 1},
+    {DIED, NONE, false, false, true, 2, JOB_QUEUED, 0, 3},
+    {DIED, NONE, false, false, true, 3, JOB_FAILED, ERR_FAILED, 4},
+    {DIED, NONE, false, true, true, 3, JOB_QUEUED, 0, 1},
+    /* Lost: never completed, and failed only if somebody saw it fail. */
+    {LOST, NONE, false, false, true, 0, JOB_QUEUED, 0, 1},
+    {LOST, NONE, false, false, true, 3, JOB_INTERRUPTED, ERR_INTERRUPTED, 4},
+    {LOST, NONE, false, false, false, 0, JOB_INTERRUPTED, ERR_INTERRUPTED, 1},
+    {LOST, NONE, true, false, true, 0, JOB_QUEUED, 0, 0},
+    {LOST, CANCEL, false, false, false, 0, JOB_CANCELLED, ERR_CANCELLED, 0},
+    {LOST, PAUSE, false, true, true, 0, JOB_PAUSED, 0, 0},
+    {NEVER, NONE, false, false, true, 0, JOB_QUEUED, 0, 0},
+    {NEVER, NONE, false, false, false, 2, JOB_QUEUED, 0, 2},
+    {NEVER, CANCEL, false, false, true, 0, JOB_CANCELLED, ERR_CANCELLED, 0},
+};
+
+static struct obituary_facts
+facts_of(enum end end)
+{
+    struct obituary_facts f = {BASE};
+
+    f.finished = end == DONE || end == STOPPED || end == FAILED;
+    f.outcome = end == DONE      ? EVENT_OUTCOME_COMPLETED
+                : end == STOPPED ? EVENT_OUTCOME_STOPPED
+                                 : EVENT_OUTCOME_FAILED;
+    f.error = end == FAILED ? ERR_DATA : 0;
+    f.signal = end == DIED ? SIGSEGV : 0;
+    f.status_known = end != LOST && end != NEVER;
+    f.pid = end == NEVER ? 0 : 42;
+    return f;
+}
+
+static void
+test_obituary_verdicts(void **ctx)
+{
+    (void)ctx;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct verdict_row *r = &rows[i];
+        struct obituary_facts f = facts_of(r->end);
+        struct obituary_circumstances c = {
+            .state =
+                r->intent != NONE || r->shutdown ? JOB_STOPPING : JOB_RUNNING,
+            .intent = r->intent,
+            .shutdown = r->shutdown,
+            .progress = r->progress,
+            .lost_attempts = r->lost,
+            .max_lost_attempts = 3,
+            .requeue = r->requeue};
+        struct obituary_verdict v;
+
+        if (r->end == NEVER && r->intent == NONE)
+            c.state = JOB_STARTING;
+        obituary_judge(&f, &c, &v);
+        if (v.state != r->want)
+            print_error("row %zu: %s\n", i, v.reason);
+        assert_int_equal(v.state, r->want);
+        assert_int_equal(v.error, r->error);
+        assert_int_equal(v.lost_attempts, r->want_lost);
+        assert_true(job_edge_is_legal(c.state, v.state));
+        /* An intent does not outlive its verdict. */
+        assert_true(r->intent == NONE || v.clear_intent);
+        assert_true(v.state == JOB_COMPLETED || v.reason[0] != '\0');
+    }
+}
+
+/* Whatever is known, the verdict is an edge of the table. */
+static void
+test_obituary_verdicts_are_legal(void **ctx)
+{
+    static const enum job_state states[] = {JOB_STARTING, JOB_RUNNING,
+                                            JOB_STOPPING};
+
+    (void)ctx;
+    for (int n = 0; n < 6 * 3 * 4 * 2 * 2 * 2 * 2; n++) {
+        int k = n;
+        struct obituary_facts f = facts_of((enum end)(k % 6));
+        struct obituary_circumstances c = {.max_lost_attempts = 3};
+        struct obituary_verdict v;
+
+        c.state = states[(k /= 6) % 3];
+        c.intent = (enum job_intent)((k /= 3) % 4);
+        c.shutdown = (k /= 4) % 2;
+        c.progress = (k /= 2) % 2;
+        c.requeue = (k /= 2) % 2;
+        c.lost_attempts = (k / 2) % 2 * 3;
+        /* A wish always comes with the state that says so. */
+        if (c.intent != NONE && c.state != JOB_STOPPING)
+            continue;
+        obituary_judge(&f, &c, &v);
+        assert_true(job_edge_is_legal(c.state, v.state));
+        if (v.state == JOB_COMPLETED)
+            assert_true(f.finished && f.outcome == EVENT_OUTCOME_COMPLETED);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_obituary_sentences),
+        cmocka_unit_test(test_obituary_verdicts),
+        cmocka_unit_test(test_obituary_verdicts_are_legal),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
