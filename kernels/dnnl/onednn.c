@@ -295,7 +295,7 @@ onednn_has_bf16(void)
 static bool
 is_intel(void)
 {
-    unsigned eax, ebx, ecx, edx;
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
 
     return __get_cpuid(0, &eax, &ebx, &ecx, &edx) &&
            ebx == signature_INTEL_ebx && ecx == signature_INTEL_ecx &&

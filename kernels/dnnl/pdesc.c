@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* ---- memory descriptors: values in 2.x, objects behind a pointer in 3.x --- */
+/* ---- memory descriptors: values in 2.x, objects behind a pointer in 3.x -- */
 
 #if DNNL_VERSION_MAJOR >= 3
 #define MD_REF const_dnnl_memory_desc_t
@@ -94,7 +94,7 @@ mds_init(struct mds *m, const struct pdesc_problem *problem, bool all_any)
     return status;
 }
 
-/* ---- primitive descriptors: from an op descriptor in 2.x ------------------ */
+/* ---- primitive descriptors: from an op descriptor in 2.x ----------------- */
 
 #if DNNL_VERSION_MAJOR >= 3
 static dnnl_status_t
@@ -266,7 +266,7 @@ pdesc_create(const struct pdesc_problem *problem, dnnl_engine_t engine,
     return status;
 }
 
-/* ---- what a descriptor wants ---------------------------------------------- */
+/* ---- what a descriptor wants --------------------------------------------- */
 
 static MD_REF
 md_of_arg(const_dnnl_primitive_desc_t pd, int arg)

@@ -24,7 +24,7 @@ is_two_by_two(const struct kernel_sig *sig, const struct tensor_desc *x,
            (x->dtype == DTYPE_F32 || dtype_is_half(x->dtype));
 }
 
-/* ---- forward -------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------- */
 
 /* One row of windows. x: the upper of two rows of the image. */
 struct row {
@@ -179,7 +179,7 @@ run_max(const struct kernel_call *call)
 
 const struct kernel pool_max = {.supports = supports_max, .run = run_max};
 
-/* ---- backward: dy goes to one of four elements, the others are zero -------- */
+/* ---- backward: dy goes to one of four elements, the others are zero ----- */
 
 struct gradient_row {
     const void *dy;

@@ -96,7 +96,7 @@ product_supports(const struct kernel_sig *sig, product_describe_fn *describe,
            onednn_check(&problem, sig->threads, &err) == 0;
 }
 
-/* ---- pieces --------------------------------------------------------------- */
+/* ---- pieces -------------------------------------------------------------- */
 
 static int64_t
 div_up(int64_t a, int64_t b)
@@ -195,7 +195,7 @@ problem_of_piece(const struct pdesc_problem *problem, int64_t n)
     return piece;
 }
 
-/* ---- the plan ------------------------------------------------------------- */
+/* ---- the plan ------------------------------------------------------------ */
 
 static size_t
 take(size_t *end, size_t bytes)

@@ -11,7 +11,7 @@
 
 #define CHUNK 16384
 
-/* ---- conversion ----------------------------------------------------------- */
+/* ---- conversion ---------------------------------------------------------- */
 
 static void
 convert(void *dst, enum dtype to, const void *src, enum dtype from, int64_t n)
@@ -52,7 +52,7 @@ convert_all(const struct conversion *c, int threads)
     parallel_run((c->n + CHUNK - 1) / CHUNK, c->n, threads, convert_chunk, c);
 }
 
-/* ---- tensors that are not cut --------------------------------------------- */
+/* ---- tensors that are not cut -------------------------------------------- */
 
 /* onednn_run() takes tensors that it only reads without const. */
 static void *
@@ -125,7 +125,7 @@ carry(const struct product *p, void *from, void *to, char *workspace)
     }
 }
 
-/* ---- pieces --------------------------------------------------------------- */
+/* ---- pieces -------------------------------------------------------------- */
 
 struct run {
     const struct product *p;

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* ---- lists ---------------------------------------------------------------- */
+/* ---- lists --------------------------------------------------------------- */
 
 static int
 add_value(struct bench_model *m, struct tensor_desc desc)
@@ -64,7 +64,7 @@ add_param(struct bench_model *m, enum dtype t, int rank, const int64_t *dim)
     return cast_to(m, w, t);
 }
 
-/* ---- layers: forward returns its output, backward the gradient ------------ */
+/* ---- layers: forward returns its output, backward the gradient ----------- */
 
 struct layer {
     int x, w, b, y; /* values */
@@ -187,7 +187,7 @@ loss(struct bench_model *m, int logits, enum dtype t)
     return cast_to(m, dx, t);
 }
 
-/* ---- the two models ------------------------------------------------------- */
+/* ---- the two models ------------------------------------------------------ */
 
 void
 bench_models_cnn(struct bench_model *m, enum dtype t)

@@ -90,7 +90,7 @@ check_sig(struct kernel_sig sig, bool must)
     guarded_fini(&c);
 }
 
-/* ---- linear --------------------------------------------------------------- */
+/* ---- linear -------------------------------------------------------------- */
 
 struct linear_shape {
     int64_t n, k, o;
@@ -209,7 +209,7 @@ test_dnnl_linear_zero_size(void **state)
         }
 }
 
-/* ---- conv ----------------------------------------------------------------- */
+/* ---- conv ---------------------------------------------------------------- */
 
 struct conv_shape {
     int64_t n, c, h, w, o, kh, kw, stride, padding, dilation, groups;
@@ -317,7 +317,7 @@ test_dnnl_conv2d_zero_size(void **state)
     }
 }
 
-/* ---- non-finite values ---------------------------------------------------- */
+/* ---- non-finite values --------------------------------------------------- */
 
 static int
 class_of(double v)
