@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: Apache-2.0
+"""traind-worker from outside, this script at the other end of fd 3.
+
+Orders, signals, kills and garbage at the worst moments: each must end in the
+outcome that the protocol promises, and a resumed run in the bits of the run
+that was never disturbed.
+"""
+import array
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.environ.get("TRAIND_SOURCE", "."),
+                                "tests", "support"))
+from scenario import (blobs, check, equal, mlp_spec, npy,  # noqa: E402
+                      wait_for)
+from worker import Attempt, Job, frame  # noqa: E402
+
+DATA = tempfile.mkdtemp(prefix="traind-w-data-")
+STOPPED = 75
+
+
+def spec(**changes):
+    return mlp_spec(DATA, **changes)
+
+
+def endless(**changes):
+    """A run that nobody waits for to end by itself."""
+    return spec(train={"epochs": 1000000}, evaluate={"every_updates": 0},
+                checkpoint={"every_updates": 0, "keep": 3}, **changes)
+
+
+def sums_up(attempt, outcome, status):
+    """What must hold at any regular end."""
+    equal(attempt.wait(), status, "exit status; " + attempt.stderr())
+    events = attempt.events()
+    equal([e["seq"] for e in events], list(range(1, len(events) + 1)), "seq")
+    last = events[-1]
+    equal((last["kind"], last["outcome"]), ("finished", outcome), "the end")
+    for e in events:
+        if e["kind"] != "checkpoint_failed":
+            equal(e["iteration"], e["updates"] + e["skips"], f"{e}")
+    steps = [e["iteration"] for e in attempt.events("step")]
+    first = attempt.events("started")
+    if first:
+        start = first[0]["iteration"]
+        equal(steps, list(range(start + 1, start + 1 + len(steps))), "steps")
+        equal(last["iteration"], start + len(steps), "last iteration")
+    x = attempt.exit_json()
+    equal((x["outcome"], x["exit_code"], x["iteration"]),
+          (outcome, status, last["iteration"]), "exit.json")
+    beats = [f["args"] for f in attempt.read_frames() if f["verb"] == "beat"]
+    if beats and not attempt.sock_closed and status != 76:
+        equal(beats[-1]["events_bytes"],
+              os.path.getsize(attempt.path("events.jsonl")), "events_bytes")
+    return last
+
+
+def final(job):
+    name = job.checkpoints()[-1]
+    state = job.state(name)
+    state.pop("attempt", None)
+    return job.weights(name), state
+
+
+def reference():
+    """The run that was never disturbed."""
+    with Job(spec()) as job:
+        a = job.start()
+        sums_up(a, "completed", 0)
+        return final(job)
+
+
+# ---- regular ends -----------------------------------------------------------
+
+def test_completes():
+    with Job(spec()) as job:
+        a = job.start()
+        sums_up(a, "completed", 0)
+        frames = a.read_frames()
+        equal(frames[0]["verb"], "checkin", "first frame")
+        equal(frames[0]["args"]["pid"], a.process.pid, "pid")
+        kinds = {e["kind"] for e in a.events()}
+        check({"started", "step", "scale", "incident", "evaluation",
+               "checkpoint", "checkpoint_pruned", "finished"} <= kinds,
+              f"kinds: {kinds}")
+        check("completed after" in a.text("stdout"), "log: the end")
+        check(not [n for n in os.listdir(os.path.join(job.dir, "checkpoints"))
+                   if n.startswith(".")], "leftovers")
+
+
+def running(job, **args):
+    a = job.start(**args)
+    a.wait_event("step")
+    return a
+
+
+def test_checkpoint_order():
+    with Job(endless()) as job:
+        a = running(job)
+        a.order("checkpoint")
+        e = a.wait_event("checkpoint")
+        equal(e["cause"], "demand", "cause")
+        check(e["name"] in job.checkpoints(), "it is there")
+        a.order("stop")
+        last = sums_up(a, "stopped", STOPPED)
+        e = a.events("checkpoint")[-1]
+        equal((e["cause"], e["iteration"]), ("stop", last["iteration"]),
+              "the last checkpoint")
+
+
+def ends_stopped(end):
+    """A running worker is told to stop in some way; it saves."""
+    with Job(endless()) as job:
+        a = running(job)
+        end(a)
+        last = sums_up(a, "stopped", STOPPED)
+        equal([e["iteration"] for e in a.events("checkpoint")],
+              [last["iteration"]], "one checkpoint, of the last iteration")
+
+
+def test_stop_order():
+    ends_stopped(lambda a: a.order("stop"))
+
+
+def test_end_of_connection():
+    ends_stopped(Attempt.hang_up)
+
+
+def test_sigterm():
+    ends_stopped(lambda a: a.signal(signal.SIGTERM))
+
+
+def test_second_sigterm_is_ignored():
+    def twice(a):
+        a.signal(signal.SIGTERM)
+        a.signal(signal.SIGTERM)
+    ends_stopped(twice)
+
+
+def ends_abandoned(end):
+    with Job(endless()) as job:
+        a = running(job)
+        end(a)
+        sums_up(a, "stopped", STOPPED)
+        equal(a.events("checkpoint"), [], "checkpoints")
+
+
+def test_abandon_order():
+    ends_abandoned(lambda a: a.order("abandon"))
+
+
+def test_sigint_abandons():
+    ends_abandoned(lambda a: a.signal(signal.SIGINT))
+
+
+def test_sigterm_before_start():
+    with Job(endless()) as job:
+        a = job.start(send_start=False)
+        a.signal(signal.SIGTERM)
+        # Before main() even the default action is right: nothing was done.
+        check(a.wait() in (STOPPED, -signal.SIGTERM), "exit status")
+        equal(a.events(), [], "events")
+
+
+def test_sigterm_before_first_step():
+    """While data is read and programs are made: nothing to save."""
+    with Job(endless()) as job:
+        a = job.start(send_start=False)
+        os.kill(a.process.pid, signal.SIGSTOP)
+        a.send("start", a.start_args)
+        a.order("stop")
+        os.kill(a.process.pid, signal.SIGCONT)
+        last = sums_up(a, "stopped", STOPPED)
+        equal(last["iteration"], 0, "iteration")
+        equal(job.checkpoints(), [], "checkpoints")
+
+
+def test_sigterm_during_evaluation():
+    """C70: saved, and the evaluation is no result."""
+    n = 400000
+    with tempfile.TemporaryDirectory() as folder:
+        values = array.array("f", [0.5, -1.0, 2.0, 0.1, 1.0, -2.0, 0.3, 0.7])
+        npy(os.path.join(folder, "x.npy"), "<f4", (n, 8), list(values) * n)
+        npy(os.path.join(folder, "y.npy"), "<i4", (n,), [0, 1] * (n // 2))
+        s = endless()
+        s["evaluate"] = {"every_updates": 1}
+        s["checkpoint"]["best"] = "loss"
+        s["data"]["validation"] = {"format": "npy",
+                                   "input": f"{folder}/x.npy",
+                                   "target": f"{folder}/y.npy"}
+        s["amp"] = {"dtype": "float32"}
+        with Job(s) as job:
+            a = job.start()
+            a.wait_event("step")
+            t = time.monotonic()
+            a.signal(signal.SIGTERM)
+            last = sums_up(a, "stopped", STOPPED)
+            check(time.monotonic() - t < 10, "it took too long")
+            e = a.events("evaluation")[-1]
+            check(e["incomplete"] and not e["best"], f"evaluation: {e}")
+            c = a.events("checkpoint")[-1]
+            equal((c["iteration"], c["best"], c["has_metric"]),
+                  (last["iteration"], False, False), "checkpoint")
+
+
+# ---- beats ------------------------------------------------------------------
+
+def test_ping_and_beats():
+    with Job(endless()) as job:
+        a = running(job)
+        a.order("ping", 4711)
+        beat = wait_for("an answer to the ping", lambda: [
+            f["args"] for f in a.read_frames()
+            if f["verb"] == "beat" and f["args"]["token"] == 4711])
+        check(beat[0]["resident_bytes"] > 1000000, "resident bytes")
+        n = beat[0]["iteration"]
+        wait_for("progress", lambda: [
+            f for f in a.read_frames()
+            if f["verb"] == "beat" and f["args"]["iteration"] > n])
+        a.order("abandon")
+        sums_up(a, "stopped", STOPPED)
+
+
+def test_full_socket_holds_nothing_up():
+    """Nobody reads: beats are dropped, the run completes."""
+    with Job(spec(train={"epochs": 300})) as job:
+        a = job.start()
+        equal(a.wait(), 0, "exit status")
+        equal(a.events()[-1]["outcome"], "completed", "outcome")
+
+
+# ---- kills ------------------------------------------------------------------
+
+def test_kill_anywhere_and_resume():
+    """kill -9 at random moments; the last attempt ends in the same bits."""
+    want = reference()
+    r = random.Random(1)
+    kills = 0
+    for _ in range(6):
+        with Job(spec()) as job:
+            while True:
+                names = job.checkpoints()[::-1]
+                a = job.start(resume=names, resume_required=bool(names))
+                try:
+                    a.process.wait(r.uniform(0.01, 0.12))
+                except Exception:  # still running: that is the point
+                    pass
+                if a.process.poll() is None:
+                    a.kill()
+                    kills += 1
+                    continue
+                break
+            sums_up(a, "completed", 0)
+            equal(final(job), want, "weights and state at the end")
+    check(kills > 3, f"{kills} kills show nothing")
+
+
+def test_failpoints_and_resume():
+    """Killed at the worst places of a checkpoint and of the events file."""
+    want = reference()
+    for place in ("ckpt.half_data:2", "ckpt.before_fsync:9",
+                  "ckpt.before_manifest:3", "ckpt.before_rename:2",
+                  "ckpt.after_rename:2", "events.torn_line:4=EIO"):
+        with Job(spec()) as job:
+            a = job.start(env={"TRAIND_FAILPOINT": place})
+            equal(a.wait(), -signal.SIGKILL, f"{place}: exit status")
+            seqs = [e["seq"] for e in a.events()]
+            equal(seqs, list(range(1, len(seqs) + 1)), f"{place}: seq")
+            b = job.start(resume=job.checkpoints()[::-1])
+            sums_up(b, "completed", 0)
+            equal(final(job), want, place)
+
+
+def test_stop_and_resume_many_times():
+    want = reference()
+    with Job(spec()) as job:
+        for i in range(6):
+            names = job.checkpoints()[::-1]
+            a = job.start(resume=names)
+            wait_for("a few steps", lambda a=a: len(
+                a.events("step")) > 1 or a.process.poll() is not None)
+            a.signal(signal.SIGTERM)
+            check(a.wait() in (0, STOPPED), f"attempt {i}: {a.stderr()}")
+        names = job.checkpoints()[::-1]
+        a = job.start(resume=names, resume_required=True)
+        sums_up(a, "completed", 0)
+        equal(final(job), want, "weights and state at the end")
+
+
+# ---- bad checkpoints --------------------------------------------------------
+
+def flip(path):
+    with open(path, "r+b") as f:
+        f.seek(-3, os.SEEK_END)
+        byte = f.read(1)
+        f.seek(-3, os.SEEK_END)
+        f.write(bytes([byte[0] ^ 1]))
+
+
+def test_bad_checkpoint_falls_back():
+    want = reference()
+    with Job(spec()) as job:
+        sums_up(job.start(), "completed", 0)
+        names = job.checkpoints()[::-1]
+        flip(job.checkpoint_file(names[0], "model.safetensors"))
+        a = job.start(resume=names)
+        sums_up(a, "completed", 0)
+        failed = a.events("checkpoint_failed")
+        equal([e["name"] for e in failed], names[:1], "told")
+        check("model.safetensors" in failed[0]["text"], failed[0]["text"])
+        equal(a.events("started")[0]["checkpoint"], names[1], "resumed from")
+        equal(final(job)[0], want[0], "weights")
+
+
+def test_no_good_checkpoint():
+    with Job(spec()) as job:
+        sums_up(job.start(), "completed", 0)
+        names = job.checkpoints()[::-1]
+        for name in names:
+            flip(job.checkpoint_file(name, "optimizer.safetensors"))
+        a = job.start(resume=names, resume_required=True)
+        equal(sums_up(a, "failed", 74)["error"], -7, "error")
+        b = job.start(resume=names)
+        sums_up(b, "completed", 0)
+        equal(b.events("started")[0]["checkpoint"], "", "from scratch")
+
+
+# ---- bad input --------------------------------------------------------------
+
+def test_garbage_while_running():
+    """The connection is worth nothing any more; the work is kept."""
+    for garbage in (b"\xff\xff\xff\xff", frame(b"{nonsense"),
+                    frame({"verb": "order", "args": {"order": "dance"}}),
+                    frame({"verb": "start", "args": {}})):
+        with Job(endless()) as job:
+            a = running(job)
+            a.send_raw(garbage)
+            last = sums_up(a, "failed", 76)
+            check(last["text"].startswith("fd 3"), last["text"])
+            equal(len(a.events("checkpoint")), 1, "checkpoints")
+
+
+def test_garbage_before_start():
+    for garbage in (b"\x00\x00\x00\x00", frame(b"hello"),
+                    frame({"verb": "order", "args": {"order": "stop"}})):
+        with Job(spec()) as job:
+            a = job.start(send_start=False)
+            a.send_raw(garbage)
+            equal(a.wait(), 76, "exit status")
+            check("fd 3" in a.stderr(), a.stderr())
+    with Job(spec()) as job:
+        a = job.start(send_start=False)
+        a.hang_up()
+        equal(a.wait(), STOPPED, "exit status")
+
+
+def test_bad_spec_and_data():
+    with Job(spec(loss="cross_entropi")) as job:
+        last = sums_up(job.start(), "failed", 65)
+        check("cross_entropi" in last["text"] and "loss" in last["text"],
+              last["text"])
+    s = spec()
+    s["data"]["train"]["input"] = DATA + "/nowhere.npy"
+    with Job(s) as job:
+        a = job.start()
+        last = sums_up(a, "failed", a.wait())
+        check("nowhere.npy" in last["text"], last["text"])
+        check(a.wait() in (65, 74), "exit status")
+
+
+def test_attempt_is_used_once():
+    """An attempt's events are never added to by a second worker."""
+    with Job(spec()) as job:
+        a = job.start(send_start=False)
+        with open(a.path("events.jsonl"), "w", encoding="utf-8") as f:
+            f.write("{}\n")
+        a.send("start", a.start_args)
+        check(a.wait() != 0, "exit status")
+        equal(os.path.getsize(a.path("events.jsonl")), 3, "size")
+
+
+def main():
+    blobs(DATA)
+    tests = [v for k, v in sorted(globals().items())
+             if k.startswith("test_")]
+    wanted = sys.argv[1:]
+    for test in tests:
+        if wanted and test.__name__ not in wanted:
+            continue
+        t = time.monotonic()
+        test()
+        print(f"ok {test.__name__} ({time.monotonic() - t:.2f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main()
