@@ -6,7 +6,7 @@
  * stream and memory objects of a primitive; the data stays the caller's and
  * so does the scratchpad. A primitive is bound to the thread count it was
  * created for; both calls set OpenMP's for their own length and put it back.
- * Run from one thread at a time. What differs between 2.x and 3.x is in pdesc.c.
+ * Run from one thread at a time. pdesc.c knows 2.x and 3.x apart.
  */
 #ifndef KERNELS_DNNL_ONEDNN_H
 #define KERNELS_DNNL_ONEDNN_H
