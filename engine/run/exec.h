@@ -18,9 +18,8 @@ struct exec;
 /* Program, state and block (program_block_bytes(), 64-byte aligned) are
  * borrowed and must outlive it. Buffers bind to buffers_pending in training
  * programs and to buffers in evaluation. */
-int exec_create(const struct program *program, struct state *state,
-                void *block, bool training, struct exec **out,
-                struct err *err);
+int exec_create(const struct program *program, struct state *state, void *block,
+                bool training, struct exec **out, struct err *err);
 void exec_destroy(struct exec **exec);
 
 /* Points an input somewhere; borrowed until changed. */
