@@ -12,10 +12,8 @@
 #include "daemon/log.h"
 #include "daemon/prune.h"
 
-#define SCHEDULE_SOON_MS   10
-#define BACK_OFF_MS        200
-#define BACK_OFF_MAX_MS    5000
-#define BACK_OFF_MAX_SHIFT 5
+#define SCHEDULE_SOON_MS 10
+#define ASK_AGAIN_MS     5000
 
 static int64_t
 now_ms(const struct daemon *d)
@@ -65,11 +63,11 @@ run_queue(struct daemon *d, struct job **jobs, struct schedule_job *list, int n,
 
     device_list(&d->devices, devices);
     if (!schedule_run(list, n, devices, d->devices.n, d->draining, choices))
-        return BACK_OFF_MAX_MS;
+        return ASK_AGAIN_MS;
     for (int i = 0; i < n; i++) {
         if (choices[i].device >= 0)
             start_job(d, jobs[i], choices[i].device);
-        else
+        else if (list[i].not_before_ms == 0) /* else: why it waits, kept */
             job_set_text(&jobs[i]->row.view.reason, choices[i].reason);
         if (list[i].not_before_ms > 0 &&
             (soonest == 0 || list[i].not_before_ms < soonest))
@@ -86,7 +84,7 @@ on_schedule(uv_timer_t *timer)
     struct job **jobs = calloc(max, sizeof(struct job *));
     struct schedule_job *list = calloc(max, sizeof(*list));
     struct schedule_choice *choices = calloc(max, sizeof(*choices));
-    int64_t again = BACK_OFF_MAX_MS;
+    int64_t again = ASK_AGAIN_MS;
     int n = 0;
 
     if (jobs != NULL && list != NULL && choices != NULL) {
@@ -158,6 +156,18 @@ on_written(void *ctx, struct job *job)
         flow_schedule_soon(d);
 }
 
+static void on_stopping(void *ctx, struct job *job);
+
+/* The one thing that is done before it is written down: an order to stop is
+ * obeyed on a full disk, too. If the daemon dies before it can be written, the
+ * job goes on, and nobody was told otherwise. */
+static void
+on_refused(void *ctx, struct job *job)
+{
+    if (job->state == JOB_STOPPING)
+        on_stopping(ctx, job);
+}
+
 static void
 on_gone(void *ctx, struct job *job)
 {
@@ -168,8 +178,10 @@ on_gone(void *ctx, struct job *job)
 }
 
 /* The daemon is made before the hooks' context exists: main.c fills it in. */
-const struct ledger_hooks flow_ledger_hooks = {on_changed, on_written, on_gone,
-                                               NULL};
+const struct ledger_hooks flow_ledger_hooks = {.changed = on_changed,
+                                               .written = on_written,
+                                               .refused = on_refused,
+                                               .gone = on_gone};
 
 /* ---- what a worker says ---------------------------------------------------*/
 
@@ -223,15 +235,6 @@ struct ending {
     struct flow_end end;
     char why_killed[256], start_error[ERR_SENTENCE_MAX], text[EVENT_TEXT_MAX];
 };
-
-static int64_t
-back_off_ms(int64_t lost)
-{
-    int64_t shift = lost > BACK_OFF_MAX_SHIFT ? BACK_OFF_MAX_SHIFT : lost;
-    int64_t ms = BACK_OFF_MS << (shift > 0 ? shift - 1 : 0);
-
-    return ms > BACK_OFF_MAX_MS ? BACK_OFF_MAX_MS : ms;
-}
 
 static void
 on_end_stored(void *ctx, int rc, int64_t id, const struct err *err)
@@ -301,8 +304,7 @@ conclude(struct ending *e, bool adopted)
     store_end_attempt(d->store, job->row.view.id, job->row.view.attempt,
                       v.attempt_state, obituary, on_end_stored, d);
     job->row.lost_attempts = v.lost_attempts;
-    job->not_before_ms =
-        v.back_off ? now_ms(d) + back_off_ms(v.lost_attempts) : 0;
+    job->not_before_ms = v.back_off_ms > 0 ? now_ms(d) + v.back_off_ms : 0;
     /* Whoever cancelled it said why; that is the reason to keep. */
     snprintf(person, sizeof(person), "%s", job->row.view.reason);
     change.reason = v.state == JOB_CANCELLED ? person : v.reason;

@@ -26,7 +26,7 @@ struct ingest {
     int fd;    /* -1: not there yet */
     char *buf; /* owned: the piece under way, or room to read into */
     size_t cap, len;
-    bool in_store, draining, broken, told, dead;
+    bool in_store, draining, broken, told, refused, dead;
     uv_timer_t retry; /* the store refused, or the next piece is due */
     int n_open;       /* handle and store call that still refer to us */
 };
@@ -140,13 +140,18 @@ on_stored(void *ctx, int rc, int64_t offset, const struct err *err)
         return;
     }
     if (rc != 0) {
-        log_errx("job %" PRId64 ": events not stored: %s; trying again",
-                 in->job, err->msg);
+        if (!in->refused)
+            log_errx("job %" PRId64 ": events not stored: %s; trying again",
+                     in->job, err->msg);
+        in->refused = true;
         in->len = 0;
         in->n_open--;
         uv_timer_start(&in->retry, on_retry, RETRY_MS, 0);
         return;
     }
+    if (in->refused)
+        log_info("job %" PRId64 ": events stored after all", in->job);
+    in->refused = false;
     in->offset = offset;
     in->len = 0;
     tell_events(in, in->buf, len, false);
@@ -175,11 +180,13 @@ open_file(struct ingest *in, struct err *err)
         return 1;
     if (in->fd < 0)
         return err_set_errno(err, ERR_IO, errno, "%s", in->path);
-    if (fstat(in->fd, &st) == 0 && S_ISREG(st.st_mode))
+    /* A second name would be one that somebody gave to a file of others. */
+    if (fstat(in->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1)
         return 0;
     close(in->fd);
     in->fd = -1;
-    return err_set(err, ERR_IO, "%s: not a regular file", in->path);
+    return err_set(err, ERR_IO, "%s: not a regular file with one name",
+                   in->path);
 }
 
 static bool

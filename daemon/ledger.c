@@ -121,6 +121,7 @@ on_written(void *ctx, int rc, int64_t id, const struct err *err)
     /* ERR_STATE: a later write made it final already; this one is history. */
     if (rc != 0 && rc != ERR_STATE) {
         keep_for_retry(e, err);
+        ledger->hooks.refused(ledger->hooks.ctx, job);
         return;
     }
     if (ledger->trouble[0] != '\0')

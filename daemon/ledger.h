@@ -18,6 +18,8 @@ struct ledger_hooks {
     void (*changed)(void *ctx, struct job *job, enum job_state from);
     /* Any write is committed; comes after changed. */
     void (*written)(void *ctx, struct job *job);
+    /* The store cannot take a write now; it is tried again. */
+    void (*refused)(void *ctx, struct job *job);
     /* Its last write is committed and its state is final: nobody needs the
      * job in memory any more. */
     void (*gone)(void *ctx, struct job *job);

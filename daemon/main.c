@@ -187,7 +187,8 @@ on_down(struct daemon *d)
         /* Workers that cannot be waited for: leave everything to the kernel
          * and to the next start. */
         log_errx("leaving at once");
-        _exit(err_exit_code(ERR_INTERNAL));
+        listen_remove(&boot_of(d)->listen);
+        _exit(err_exit_code(ERR_IO));
     }
     take_apart(d);
 }

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define BACK_OFF_MS     200
+#define BACK_OFF_MAX_MS 5000
+
 /* ---- the sentence ---------------------------------------------------------*/
 
 static void
@@ -108,6 +111,27 @@ judge_intent(const struct obituary_circumstances *c, const char *obituary,
     }
 }
 
+static int64_t
+back_off_ms(int64_t lost)
+{
+    int64_t ms = BACK_OFF_MS;
+
+    while (--lost > 0 && ms < BACK_OFF_MAX_MS)
+        ms *= 2;
+    return ms < BACK_OFF_MAX_MS ? ms : BACK_OFF_MAX_MS;
+}
+
+/* Not the job's fault, nor the worker's: no room for its files, or it could
+ * not write down how it ended. Such ends do not count, for a full disk must
+ * not use up the whole queue. */
+static bool
+was_no_room(const struct obituary_facts *f)
+{
+    return f->start_code == ERR_NOSPACE ||
+           (f->status_known && f->signal == 0 && f->pid != 0 &&
+            f->exit_code == err_exit_code(ERR_NOSPACE));
+}
+
 /* Nobody asked for this end. */
 static void
 judge_loss(const struct obituary_facts *f,
@@ -116,6 +140,12 @@ judge_loss(const struct obituary_facts *f,
 {
     bool unknown = !f->status_known && f->pid != 0;
 
+    if (was_no_room(f) && c->requeue) {
+        v->state = JOB_QUEUED;
+        v->back_off_ms = BACK_OFF_MAX_MS;
+        set_reason(v, "is tried again", obituary);
+        return;
+    }
     v->lost_attempts = c->progress ? 1 : c->lost_attempts + 1;
     if (!c->requeue) {
         v->state = JOB_INTERRUPTED;
@@ -132,7 +162,8 @@ judge_loss(const struct obituary_facts *f,
         set_reason(v, v->lost_attempts > 1 ? head : "", obituary);
     } else {
         v->state = JOB_QUEUED;
-        v->back_off = !unknown; /* it was not the worker's fault */
+        /* Lost with a daemon: that was not the worker's fault. */
+        v->back_off_ms = unknown ? 0 : back_off_ms(v->lost_attempts);
         set_reason(v, "goes on from its last checkpoint", obituary);
     }
 }

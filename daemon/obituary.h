@@ -20,6 +20,7 @@ struct obituary_facts {
     int killed_by_us;       /* last signal that we sent, 0 = none */
     const char *why_killed; /* "" or a sentence's part: "no sign of life ..." */
     const char *start_error; /* what the exec helper said, "" = nothing */
+    int start_code;          /* enum err_code of it */
     bool finished;           /* a FINISHED event was stored */
     enum event_outcome outcome;
     int error;        /* enum err_code of it */
@@ -43,7 +44,7 @@ struct obituary_verdict {
     int error; /* final states */
     bool clear_intent;
     int64_t lost_attempts; /* from now on */
-    bool back_off;         /* wait a moment before the next attempt */
+    int64_t back_off_ms;   /* wait so long before the next attempt */
     char reason[ERR_SENTENCE_MAX];
     const char *attempt_state; /* for the attempt's row */
 };

@@ -9,9 +9,10 @@
 #include "daemon/ledger.h"
 #include "daemon/log.h"
 
-#define CHECK_MS  20
-#define EXTEND_MS 2000
-#define SLACK_MS  20000 /* beyond the graces: sweeping, storing */
+#define CHECK_MS   20
+#define EXTEND_MS  2000
+#define TROUBLE_MS 3000
+#define SLACK_MS   20000 /* beyond the graces: sweeping, storing */
 
 struct shutdown {
     struct daemon *d;
@@ -49,6 +50,13 @@ on_check(uv_timer_t *timer)
     if (workers == 0 && d->background == 0 && ledger_pending(d->ledger) == 0) {
         finish(s);
         return;
+    }
+    /* The dead can wait for the next start, if the database cannot be written
+     * to now. */
+    if (supervisor_count_alive(d->supervisor) == 0 &&
+        ledger_trouble(d->ledger)[0] != '\0') {
+        if (s->deadline_ms > now_ms(s) + TROUBLE_MS)
+            s->deadline_ms = now_ms(s) + TROUBLE_MS;
     }
     if (now_ms(s) >= s->deadline_ms) {
         log_errx("going down with %d workers and %d writes under way; the next "

@@ -50,7 +50,7 @@ struct worker {
     struct job *job;
     enum phase phase;
     enum stage stage;
-    int64_t deadline_ms; /* of the stage */
+    int64_t deadline_ms;     /* of the stage */
     const char *device_kind; /* constant */
     char device[16], cpus[256];
     char job_dir[JOBDIR_MAX], attempt_dir[JOBDIR_MAX];
@@ -345,6 +345,7 @@ static void
 fail_start(struct worker *w, const struct err *err)
 {
     snprintf(w->start_error, sizeof(w->start_error), "%s", err->msg);
+    w->facts.start_code = err->code;
     log_errx("job %" PRId64 ": worker not started: %s", job_id(w), err->msg);
     finish(w);
 }
@@ -622,6 +623,16 @@ supervisor_count(const struct supervisor *s)
 
     for (const struct worker *w = s->workers; w != NULL; w = w->next)
         n++;
+    return n;
+}
+
+int
+supervisor_count_alive(const struct supervisor *s)
+{
+    int n = 0;
+
+    for (const struct worker *w = s->workers; w != NULL; w = w->next)
+        n += has_lived(w) || w->phase == PHASE_SWEEPING;
     return n;
 }
 

@@ -59,6 +59,9 @@ void supervisor_kill(struct worker *worker, const char *why);
 bool supervisor_order(struct worker *worker, const char *order);
 
 int supervisor_count(const struct supervisor *supervisor);
+/* Those of them of which a process may still live; the others only wait for
+ * the store. */
+int supervisor_count_alive(const struct supervisor *supervisor);
 
 /* Is this one of our children with a process handle? (reap_known_fn) */
 bool supervisor_knows(void *supervisor, pid_t pid);

@@ -324,6 +324,22 @@ test_ingest_follows_no_link(void **ctx)
 }
 
 static void
+test_ingest_reads_no_second_name(void **ctx)
+{
+    char other[80];
+
+    (void)ctx;
+    append_steps(1, 1);
+    snprintf(other, sizeof(other), "%s-other", t.path);
+    assert_int_equal(link(t.path, other), 0);
+    ingest_drain(t.ingest);
+    run_until(&t.n_drained, 1);
+    assert_int_equal(t.n_broken, 1);
+    assert_int_equal(t.n_events, 0);
+    unlink(other);
+}
+
+static void
 test_ingest_wants_a_regular_file(void **ctx)
 {
     (void)ctx;
@@ -348,6 +364,7 @@ main(void)
         ON_STAGE(test_ingest_many_pieces),
         ON_STAGE(test_ingest_refuses_an_endless_line),
         ON_STAGE(test_ingest_follows_no_link),
+        ON_STAGE(test_ingest_reads_no_second_name),
         ON_STAGE(test_ingest_wants_a_regular_file),
     };
 

@@ -54,7 +54,7 @@ static struct {
     uv_loop_t loop;
     struct ledger *ledger;
     struct job *job;
-    int n_changed, n_gone, n_after;
+    int n_changed, n_refused, n_gone, n_after;
     enum job_state from;
 } t;
 
@@ -72,6 +72,14 @@ on_written(void *ctx, struct job *job)
 {
     (void)ctx;
     (void)job;
+}
+
+static void
+on_refused(void *ctx, struct job *job)
+{
+    (void)ctx;
+    (void)job;
+    t.n_refused++;
 }
 
 static void
@@ -93,7 +101,8 @@ after(void *ctx, struct job *job)
 static int
 setup(void **ctx)
 {
-    const struct ledger_hooks hooks = {on_changed, on_written, on_gone, NULL};
+    const struct ledger_hooks hooks = {on_changed, on_written, on_refused,
+                                       on_gone, NULL};
     struct store_job row = {0};
 
     (void)ctx;
@@ -152,6 +161,7 @@ test_ledger_full_disk_is_tried_again_in_order(void **ctx)
     go(JOB_STARTING, 0);
     answer(ERR_NOSPACE);
     assert_int_equal(t.job->stored, JOB_QUEUED);
+    assert_int_equal(t.n_refused, 1);
     assert_string_equal(ledger_trouble(t.ledger), "database or disk is full");
     go(JOB_STOPPING, 0); /* waits behind the first */
     assert_int_equal(n_written, 1);

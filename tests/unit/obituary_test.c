@@ -174,6 +174,58 @@ test_obituary_verdicts(void **ctx)
     }
 }
 
+/* A full disk is nobody's fault and must not use up the queue. */
+static void
+test_obituary_no_room_does_not_count(void **ctx)
+{
+    struct obituary_facts at_start = {.why_killed = "",
+                                      .start_error = "spec.json: no space",
+                                      .start_code = ERR_NOSPACE,
+                                      .text = ""};
+    struct obituary_facts at_end = {BASE, .exit_code = 74};
+    struct obituary_circumstances c = {.state = JOB_RUNNING,
+                                       .lost_attempts = 3,
+                                       .max_lost_attempts = 3,
+                                       .requeue = true};
+    struct obituary_verdict v;
+
+    (void)ctx;
+    obituary_judge(&at_start, &c, &v);
+    assert_int_equal(v.state, JOB_QUEUED);
+    assert_int_equal(v.lost_attempts, 3);
+    assert_int_equal(v.back_off_ms, 5000);
+    obituary_judge(&at_end, &c, &v);
+    assert_int_equal(v.state, JOB_QUEUED);
+    assert_int_equal(v.lost_attempts, 3);
+    at_start.start_code = ERR_IO; /* anything else does */
+    obituary_judge(&at_start, &c, &v);
+    assert_int_equal(v.state, JOB_FAILED);
+    c.intent = CANCEL;
+    c.state = JOB_STOPPING;
+    obituary_judge(&at_end, &c, &v);
+    assert_int_equal(v.state, JOB_CANCELLED);
+}
+
+static void
+test_obituary_waits_longer_each_time(void **ctx)
+{
+    static const int want[] = {200, 400, 800, 1600, 3200, 5000, 5000};
+    struct obituary_facts f = facts_of(DIED);
+    struct obituary_circumstances c = {
+        .state = JOB_RUNNING, .max_lost_attempts = 1000, .requeue = true};
+    struct obituary_verdict v;
+
+    (void)ctx;
+    for (int i = 0; i < 7; i++) {
+        c.lost_attempts = i;
+        obituary_judge(&f, &c, &v);
+        assert_int_equal(v.back_off_ms, want[i]);
+    }
+    f = facts_of(LOST);
+    obituary_judge(&f, &c, &v);
+    assert_int_equal(v.back_off_ms, 0);
+}
+
 /* Whatever is known, the verdict is an edge of the table. */
 static void
 test_obituary_verdicts_are_legal(void **ctx)
@@ -210,6 +262,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_obituary_sentences),
         cmocka_unit_test(test_obituary_verdicts),
+        cmocka_unit_test(test_obituary_no_room_does_not_count),
+        cmocka_unit_test(test_obituary_waits_longer_each_time),
         cmocka_unit_test(test_obituary_verdicts_are_legal),
     };
 
