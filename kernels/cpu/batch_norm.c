@@ -23,7 +23,7 @@ workspace_bytes(const struct kernel_sig *sig, void *state)
     return batch_walk_layout(&w, NULL);
 }
 
-/* ---- y = (x - mean) a + b ------------------------------------------------- */
+/* ---- y = (x - mean) a + b ------------------------------------------------ */
 
 CPU_CLONES static void
 line_apply(const float *x, const float *mean, const float *a, const float *b,
@@ -106,7 +106,7 @@ walk_apply(const struct batch_walk *w)
         parallel_run(s->outer * s->channels, work, threads, apply_plane, w);
 }
 
-/* ---- forward ops ---------------------------------------------------------- */
+/* ---- forward ops --------------------------------------------------------- */
 
 /* a = w / sqrt(var + eps), b, for one channel. */
 static void
@@ -268,7 +268,7 @@ run_backward(const struct kernel_call *call)
                      &w);
 }
 
-/* ---- running statistics --------------------------------------------------- */
+/* ---- running statistics -------------------------------------------------- */
 
 /* r = (1 - momentum) r + momentum batch: float32 in double, rounded once. */
 static void

@@ -107,7 +107,7 @@ batch_walk_spread(const struct batch_walk *w)
             rows_spread(&w->plan, w->channel[i], w->line[i]);
 }
 
-/* ---- statistics ----------------------------------------------------------- */
+/* ---- statistics ---------------------------------------------------------- */
 
 /* First and second moment about a mean. */
 CPU_CLONES static void
@@ -302,7 +302,7 @@ batch_walk_stats(const struct batch_walk *w)
     }
 }
 
-/* ---- products ------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------ */
 
 /* Sums of dy and of dy (x - mean). */
 CPU_CLONES static void

@@ -88,7 +88,7 @@ packed_elems(const struct conv *k)
     return k->groups * n_blocks(k) * k->kh * k->kw * k->n_in * k->width;
 }
 
-/* ---- weights as float32 blocks of neighbouring output channels ------------ */
+/* ---- weights as float32 blocks of neighbouring output channels ----------- */
 
 static void
 pack_weights(const struct conv *k, const void *w, enum dtype dtype,
@@ -143,7 +143,7 @@ packed_at(const struct conv *k, int64_t g, int64_t block, int64_t i, int64_t j)
                            k->n_in * k->width;
 }
 
-/* ---- forward: y[o, p, q] = sum x[c, p s - pad + i d, q s - pad + j d] w ---- */
+/* ---- forward: y[o, p, q] = sum x[c, p s - pad + i d, q s - pad + j d] w -- */
 
 static void
 forward_block(const struct conv *k, int64_t image, int64_t p, int64_t q,
@@ -180,7 +180,7 @@ forward_row(const void *ctx, int64_t item)
                 forward_block(k, item / k->oh, item % k->oh, q, g, b);
 }
 
-/* ---- towards the input: the same taps, seen from x ------------------------ */
+/* ---- towards the input: the same taps, seen from x ----------------------- */
 
 /* The window that reads element h through tap i, or -1. */
 static int64_t
@@ -227,7 +227,7 @@ input_row(const void *ctx, int64_t item)
                 input_block(k, item / k->h, item % k->h, w, g, b);
 }
 
-/* ---- towards the weight: dw[o, c, i, j] = sum dy[o, p, q] x[c, ...] ------- */
+/* ---- towards the weight: dw[o, c, i, j] = sum dy[o, p, q] x[c, ...] ------ */
 
 #define DW_ROWS 16 /* output channels at once, against LANES input channels */
 
@@ -329,7 +329,7 @@ weight_item(const void *ctx, int64_t item)
             weight_tile(k, g, tap / k->kw, tap % k->kw, o, c);
 }
 
-/* ---- workspace and entry -------------------------------------------------- */
+/* ---- workspace and entry ------------------------------------------------- */
 
 static bool
 supports(const struct kernel_sig *sig)

@@ -177,7 +177,7 @@ avx512_f16_of_f32(uint16_t *dst, const float *src, int64_t n)
 }
 #endif
 
-/* ---- blocks of bfloat16: integer arithmetic, vectorized by the compiler ---- */
+/* ---- blocks of bfloat16: integer arithmetic, vectorized by the compiler -- */
 
 CPU_CLONES static void
 block_f32_of_bf16(float *dst, const uint16_t *src, int64_t n)
@@ -240,7 +240,7 @@ avx512_f32_of_bf16(float *dst, const uint16_t *src, int64_t n)
 }
 #endif
 
-/* ---- the paths, best first; the last is always usable --------------------- */
+/* ---- the paths, best first; the last is always usable -------------------- */
 
 static const struct convert_path paths[] = {
 #if CONVERT_X86

@@ -58,7 +58,7 @@ supports(const struct kernel_sig *sig)
            sig->out[0].dtype == DTYPE_F32;
 }
 
-/* ---- one row -------------------------------------------------------------- */
+/* ---- one row ------------------------------------------------------------- */
 
 /* Maximum, by the order of floats as integers (NaN with a sign bit is least,
  * other NaN greatest: either way it returns in the sum of exponentials). */
@@ -150,7 +150,7 @@ ignored(const struct rows_args *a, int64_t t)
     return a->has_ignore && t == a->ignore;
 }
 
-/* ---- loss ----------------------------------------------------------------- */
+/* ---- loss ---------------------------------------------------------------- */
 
 static void
 forward_item(const void *ctx, int64_t item)
@@ -198,7 +198,7 @@ run_forward(const struct kernel_call *call)
     loss[0] = (float)(sum * (double)inv_count[0]);
 }
 
-/* ---- gradient ------------------------------------------------------------- */
+/* ---- gradient ------------------------------------------------------------ */
 
 static void
 backward_row(const struct rows_args *a, int64_t row)
@@ -246,7 +246,7 @@ run_backward(const struct kernel_call *call)
                  backward_item, &a);
 }
 
-/* ---- right answers -------------------------------------------------------- */
+/* ---- right answers ------------------------------------------------------- */
 
 /* Whether element t of the row is the first maximum, and none is NaN. */
 static bool

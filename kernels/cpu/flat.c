@@ -102,7 +102,7 @@ flat_unscale(float *g, int64_t n, float inverse, int threads,
     result->sum_squares = total;
 }
 
-/* ---- SGD: torch.optim.SGD, _single_tensor_sgd ----------------------------- */
+/* ---- SGD: torch.optim.SGD, _single_tensor_sgd ---------------------------- */
 
 struct sgd_args {
     float *w, *momentum;
@@ -174,7 +174,7 @@ flat_sgd(float *w, const float *g, float *momentum, int64_t n, float clip,
     parallel_run(n_chunks(n), n, threads, sgd_chunk, &a);
 }
 
-/* ---- Adam and AdamW: torch.optim, _single_tensor_adam(w) ------------------ */
+/* ---- Adam and AdamW: torch.optim, _single_tensor_adam(w) ----------------- */
 
 struct adam_args {
     float *w, *m, *v;

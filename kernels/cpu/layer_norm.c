@@ -47,7 +47,7 @@ view(const struct matrix *m, int64_t at, int64_t n, float *buf)
     return convert_view(m->data, m->dtype, at, n, buf);
 }
 
-/* ---- blocks of one row ---------------------------------------------------- */
+/* ---- blocks of one row --------------------------------------------------- */
 
 CPU_CLONES static double
 block_sum(const float *x, int64_t n)
@@ -136,7 +136,7 @@ block_accumulate(const float *dy, const float *xhat, int64_t n, float *dw,
     }
 }
 
-/* ---- forward -------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------- */
 
 static void
 row_stats(const struct norm *k, int64_t row, float *mean, float *rstd)
@@ -244,7 +244,7 @@ backward_item(const void *ctx, int64_t item)
         backward_row(k, row, dw, db);
 }
 
-/* ---- shapes and workspace ------------------------------------------------- */
+/* ---- shapes and workspace ------------------------------------------------ */
 
 static struct norm
 norm_make(const struct kernel_sig *sig)

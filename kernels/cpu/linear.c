@@ -43,7 +43,7 @@ smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* ---- packing -------------------------------------------------------------- */
+/* ---- packing ------------------------------------------------------------- */
 
 /* Lines of the panel are runs of the factor (i_step is 1). */
 static void
@@ -101,7 +101,7 @@ pack_item(const void *ctx, int64_t item)
         pack_tile(&p->b, p->k, item - a_tiles);
 }
 
-/* ---- tiles ---------------------------------------------------------------- */
+/* ---- tiles --------------------------------------------------------------- */
 
 CPU_CLONES static void
 multiply_tile(const float *a, const float *b, int64_t k, float c[TM][TN])
@@ -139,7 +139,7 @@ product_item(const void *ctx, int64_t a_tile)
     }
 }
 
-/* ---- the three products --------------------------------------------------- */
+/* ---- the three products -------------------------------------------------- */
 
 static int64_t
 last_dim(const struct tensor_desc *t)
@@ -232,7 +232,7 @@ run_product(const struct kernel_call *call)
     parallel_run(n_tiles(&p.a), work, sig->threads, product_item, &p);
 }
 
-/* ---- bias gradient: db[c] = sum of dy over rows ---------------------------- */
+/* ---- bias gradient: db[c] = sum of dy over rows -------------------------- */
 
 struct bias {
     const void *dy;

@@ -104,7 +104,7 @@ image_at(const struct pool *p, int64_t image)
     return p->in + (image * p->in_h * p->in_w * p->channels - p->in_at);
 }
 
-/* ---- maximum -------------------------------------------------------------- */
+/* ---- maximum ------------------------------------------------------------- */
 
 /* Selected with masks: what GCC makes of `y = take ? v : y` is a conditional
  * store, which is not forwarded to the next load. */
@@ -205,7 +205,7 @@ max_backward_piece(const struct pool *p, int64_t image, int64_t row,
     }
 }
 
-/* ---- mean ----------------------------------------------------------------- */
+/* ---- mean ---------------------------------------------------------------- */
 
 CPU_CLONES static void
 avg_piece(const struct pool *p, int64_t image, int64_t row,
@@ -265,7 +265,7 @@ avg_backward_piece(const struct pool *p, int64_t image, int64_t row,
     }
 }
 
-/* ---- one written row ------------------------------------------------------ */
+/* ---- one written row ----------------------------------------------------- */
 
 static int64_t
 smaller(int64_t a, int64_t b)
@@ -321,7 +321,7 @@ run_row(const void *ctx, int64_t item)
     write_row(&p, item);
 }
 
-/* ---- set up --------------------------------------------------------------- */
+/* ---- set up -------------------------------------------------------------- */
 
 static bool
 is_backward(enum op op)

@@ -107,7 +107,7 @@ bench_case(const struct backend *backend, const struct kcase *c, enum dtype t,
     runner_close(&r);
 }
 
-/* ---- the flat kernels ------------------------------------------------------ */
+/* ---- the flat kernels ---------------------------------------------------- */
 
 #define FLAT_N (8 << 20)
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- batch_norm ------------------------------------------------------------ */
+/* ---- batch_norm ---------------------------------------------------------- */
 
 static void
 emit_batch(const struct cases_maker *m, const struct tensor_desc *x,
@@ -88,7 +88,7 @@ stats_cases(const struct cases_maker *m)
         }
 }
 
-/* ---- layer_norm ------------------------------------------------------------ */
+/* ---- layer_norm ---------------------------------------------------------- */
 
 static void
 emit_layer(const struct cases_maker *m, const struct tensor_desc *x, int n_dims,

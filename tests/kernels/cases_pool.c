@@ -100,7 +100,7 @@ cases_pool(const struct cases_maker *m)
     }
 }
 
-/* ---- flatten --------------------------------------------------------------- */
+/* ---- flatten ------------------------------------------------------------- */
 
 void
 cases_flatten(const struct cases_maker *m)

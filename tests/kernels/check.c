@@ -41,7 +41,7 @@ check_buf_free(struct check_buf *b)
     memset(b, 0, sizeof(*b));
 }
 
-/* ---- random numbers: xorshift64* (Vigna, 2016) ----------------------------- */
+/* ---- random numbers: xorshift64* (Vigna, 2016) --------------------------- */
 
 uint64_t
 check_random(struct check_rng *rng)
@@ -61,7 +61,7 @@ check_uniform(struct check_rng *rng)
     return (double)(check_random(rng) >> 11) * 0x1p-53;
 }
 
-/* ---- filling --------------------------------------------------------------- */
+/* ---- filling ------------------------------------------------------------- */
 
 static double
 normal(struct check_rng *rng)
@@ -187,7 +187,7 @@ check_fill(void *data, const struct tensor_desc *t, enum check_fill fill,
     }
 }
 
-/* ---- reading and comparing ------------------------------------------------- */
+/* ---- reading and comparing ----------------------------------------------- */
 
 /* exponent and mantissa widths of the formats. */
 static double

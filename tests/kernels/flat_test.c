@@ -49,7 +49,7 @@ fill(struct check_buf *b, int64_t n, uint64_t seed)
         ((float *)b->data)[i] = ((float *)b->data)[i - fresh];
 }
 
-/* ---- unscale ---------------------------------------------------------------- */
+/* ---- unscale ------------------------------------------------------------- */
 
 static void
 test_flat_unscale_values(void **state)
@@ -176,7 +176,7 @@ test_flat_unscale_norm_and_clip(void **state)
     }
 }
 
-/* ---- optimizers ------------------------------------------------------------- */
+/* ---- optimizers ---------------------------------------------------------- */
 
 /* torch.optim.SGD in double for one element; *buf the momentum. */
 static double
@@ -375,7 +375,7 @@ test_flat_adam_small_gradients(void **state)
     }
 }
 
-/* ---- the first non-finite --------------------------------------------------- */
+/* ---- the first non-finite ------------------------------------------------ */
 
 static void
 test_flat_find_nonfinite(void **state)
@@ -419,7 +419,7 @@ test_flat_find_nonfinite_double(void **state)
     assert_int_equal(flat(0).find_nonfinite(x, DTYPE_F64, 5, 1), 3);
 }
 
-/* ---- threads ---------------------------------------------------------------- */
+/* ---- threads ------------------------------------------------------------- */
 
 static void
 test_flat_threads_keep_bits(void **state)

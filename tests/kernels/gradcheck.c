@@ -152,7 +152,7 @@ differences(const struct forward *f, int which)
     return slope;
 }
 
-/* ---- the backward op ------------------------------------------------------- */
+/* ---- the backward op ----------------------------------------------------- */
 
 /* The place of forward input or output `name`; -1 when there is none. */
 static int
@@ -300,7 +300,7 @@ run_kernel(const struct backend *backend, const struct backward *b,
     runner_close(&r);
 }
 
-/* ---- one case -------------------------------------------------------------- */
+/* ---- one case ------------------------------------------------------------ */
 
 struct progress {
     enum op backward;

@@ -66,7 +66,7 @@ pairs_bwd(const struct golden *g)
     }
 }
 
-/* ---- rows of classes ------------------------------------------------------ */
+/* ---- rows of classes ----------------------------------------------------- */
 
 struct rows {
     const double *x, *target;
