@@ -58,8 +58,7 @@ struct kernel {
     /* NULL: every signature that ops.def allows. */
     bool (*supports)(const struct kernel_sig *sig);
     /* NULL: no state. */
-    int (*prepare)(const struct kernel_sig *sig, void **state,
-                   struct err *err);
+    int (*prepare)(const struct kernel_sig *sig, void **state, struct err *err);
     /* NULL: no workspace. */
     size_t (*workspace_bytes)(const struct kernel_sig *sig, void *state);
     void (*run)(const struct kernel_call *call);

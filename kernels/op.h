@@ -10,7 +10,7 @@
 
 #include "kernels/tensor.h"
 
-#define OP_MAX_IN 6
+#define OP_MAX_IN  6
 #define OP_MAX_OUT 3
 
 /* What autocast does with an op's floating inputs. GIVEN: nothing. */

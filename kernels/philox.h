@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define PHILOX_STREAM_WEIGHTS 0xffff0000u /* + index of the parameter */
-#define PHILOX_STREAM_ORDER 0xfffe0000u   /* iteration field: the epoch */
+#define PHILOX_STREAM_ORDER   0xfffe0000u /* iteration field: the epoch */
 
 static inline void
 philox_round(uint32_t c[4], uint32_t k0, uint32_t k1)

@@ -50,7 +50,6 @@ void tensor_unravel(const struct tensor_desc *t, int64_t at, int64_t *index);
 int64_t tensor_ravel(const struct tensor_desc *t, const int64_t *index);
 
 /* "f16[128,32,28,28]nhwc"; cut at size. Returns text. */
-const char *tensor_format(const struct tensor_desc *t, char *text,
-                          size_t size);
+const char *tensor_format(const struct tensor_desc *t, char *text, size_t size);
 
 #endif

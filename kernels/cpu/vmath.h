@@ -46,8 +46,9 @@ vmath_copysign(float x, float y)
                        (vmath_bits(y) & 0x80000000u));
 }
 
-/* e^x, relative error 2^-26; 0 below -700, e^700 above 700. x = n ln 2 + r; e^r by the polynomial of Cephes (expf.c,
- * S. L. Moshier), its terms from r^2 on in float32. */
+/* e^x, relative error 2^-26; 0 below -700, e^700 above 700. x = n ln 2 + r, e^r
+ * by the polynomial of Cephes (expf.c, S. L. Moshier), its terms from r^2 on in
+ * float32. */
 static inline double
 vmath_exp_wide(double x)
 {

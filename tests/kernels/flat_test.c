@@ -25,7 +25,7 @@ static const int64_t sizes[] = {0,
                                 70001,
                                 1030 * (int64_t)KERNEL_CHUNK + 5};
 #define N_SIZES (int)(sizeof(sizes) / sizeof(sizes[0]))
-#define BIG     (N_SIZES - 1) /* more chunks than one wave: only where it matters */
+#define BIG     (N_SIZES - 1) /* more chunks than one wave; used with care */
 
 static struct kernel_flat
 flat(int backend)

@@ -321,7 +321,7 @@ suits(const struct kcase *c)
 }
 
 /* Inputs of ops with kinks or ties, moved off them: relu at 0, l1 at the
- * target, maxima that are equal. The values are a grid far wider than a step. */
+ * target, equal maxima. The values form a grid far wider than a step. */
 static void
 move_off_kinks(struct forward *f)
 {
