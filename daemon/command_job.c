@@ -171,6 +171,7 @@ make_job(struct daemon *d, const struct request *request,
     row.view.uid = request->peer.uid;
     row.view.user = found != NULL ? found->pw_name : number;
     row.view.state = job_state_name(JOB_QUEUED);
+    row.view.reason = "submitted a moment ago";
     row.view.priority = args->priority;
     row.view.dtype = describe_dtype(spec);
     row.view.submit_us = wall_us();

@@ -111,7 +111,14 @@ on_schedule(uv_timer_t *timer)
 void
 flow_schedule_soon(struct daemon *d)
 {
-    if (d->ready)
+    uv_handle_t *timer = (uv_handle_t *)&d->schedule;
+
+    if (!d->ready)
+        return;
+    /* Never later than it was already due: a stream of requests must not put
+     * it off for ever. */
+    if (!uv_is_active(timer) ||
+        uv_timer_get_due_in(&d->schedule) > SCHEDULE_SOON_MS)
         uv_timer_start(&d->schedule, on_schedule, SCHEDULE_SOON_MS, 0);
 }
 
