@@ -158,8 +158,9 @@ probe(void *ctx, const struct exec *exec, int i)
         if (node->out[k] < 0)
             continue;
         const struct graph_value *v = graph_value_at(g, node->out[k]);
-        /* A cast is named by what it casts: "x" as float16. */
-        const int named = node->op == OP_CAST ? node->in[0] : node->out[k];
+        /* A forward cast is named by what it casts: "x" as float16. */
+        const bool casts = node->op == OP_CAST && node->phase != GRAPH_BACKWARD;
+        const int named = casts ? node->in[0] : node->out[k];
         if (!look_at(s->replay, &v->desc, exec_value(exec, node->out[k]),
                      graph_value_at(g, named)->name, s->found))
             continue;
