@@ -18,4 +18,4 @@ add_library(traind_store STATIC
 target_include_directories(traind_store PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
 target_link_libraries(traind_store
     PUBLIC traind_proto PkgConfig::LIBUV
-    PRIVATE traind_flags PkgConfig::SQLITE Threads::Threads)
+    PRIVATE traind_flags PkgConfig::SQLITE Threads::Threads m)
