@@ -302,6 +302,7 @@ worker_link_open(int fd, struct worker_link **out, struct err *err)
     signal(SIGTERM, SIG_DFL);
     signal(SIGINT, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* an error of write(2) like a full disk */
     pthread_sigmask(SIG_BLOCK, &mask, NULL);
     l->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
     l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

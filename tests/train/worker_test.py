@@ -8,6 +8,7 @@ that was never disturbed.
 import array
 import os
 import random
+import resource
 import signal
 import sys
 import tempfile
@@ -231,6 +232,26 @@ def test_full_socket_holds_nothing_up():
         a = job.start()
         equal(a.wait(), 0, "exit status")
         equal(a.events()[-1]["outcome"], "completed", "outcome")
+
+
+def test_events_survive_a_full_disk():
+    """What cannot be written waits; no number of the sequence is lost."""
+    with Job(endless()) as job:
+        a = running(job)
+        size = os.path.getsize(a.path("events.jsonl"))
+        unlimited = resource.prlimit(a.process.pid, resource.RLIMIT_FSIZE,
+                                     (size + 5000, resource.RLIM_INFINITY))
+        wait_for("the file to be full", lambda: os.path.getsize(
+            a.path("events.jsonl")) >= size + 5000)
+        a.order("checkpoint")
+        wait_for("training to go on", lambda: [
+            f for f in a.read_frames() if f["verb"] == "beat" and
+            f["args"]["events_bytes"] == size + 5000])
+        resource.prlimit(a.process.pid, resource.RLIMIT_FSIZE, unlimited)
+        a.wait_event("step", lambda e: e["iteration"] > 2000)
+        check(a.events("checkpoint_failed"), "the checkpoint's failure is told")
+        a.order("stop")
+        sums_up(a, "stopped", STOPPED)
 
 
 # ---- kills ------------------------------------------------------------------

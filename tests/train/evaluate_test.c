@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evaluation: the mean is over what counts in the whole set, whatever the
+ * batches; results that are not asked for are not given. */
+#include "tests/train/harness.h"
+
+#include <math.h>
+
+#define NEAR(a, b, tol) assert_true(fabs((double)(a) - (b)) <= (tol))
+
+/* Weights that give logits (x, 0); x decides about the answer. */
+static void
+make_classifier(struct harness *h, int batch_size, const char *metrics)
+{
+    const float x[7] = {2, -1, 3, -4, 0.5f, 1, -2};
+    const int64_t y[7] = {0, 0, 0, 1, -100, 1, 1};
+    const float w[2] = {1, 0}, b[2] = {0, 0};
+    const int64_t dim[2] = {7, 1};
+    const struct harness_tensor tensors[] = {{"fc.weight", 2, {2, 1}, w},
+                                             {"fc.bias", 1, {2}, b}};
+    char text[1024];
+
+    harness_init(h);
+    harness_npy_f32(h, "x.npy", 2, dim, x);
+    harness_npy_i64(h, "y.npy", 7, y);
+    harness_weights(h, "w.safetensors", tensors, 2);
+    snprintf(text, sizeof(text),
+             "{'name': 't', 'threads': 1, 'data': {'train': {'format': 'npy', "
+             "'input': 'x.npy', 'target': 'y.npy'}, 'validation': {'format': "
+             "'npy', 'input': 'x.npy', 'target': 'y.npy'}, 'batch_size': %d}, "
+             "'initial_weights': 'w.safetensors', 'model': [{'name': 'fc', "
+             "'linear': {'out_features': 2}}], 'loss': {'cross_entropy': "
+             "{'ignore_index': -100}}, 'optimizer': {'sgd': {'lr': 0}}, "
+             "'amp': {'dtype': 'float32'}, 'train': {'epochs': 1}, "
+             "'evaluate': {'metrics': [%s]}}",
+             batch_size, metrics);
+    harness_spec(h, text);
+    assert_int_equal(harness_run(h, NULL), 0);
+}
+
+static double
+expected_loss(void)
+{
+    const double x[6] = {2, -1, 3, -4, 1, -2};
+    const int y[6] = {0, 0, 0, 1, 1, 1};
+    double sum = 0;
+
+    for (int i = 0; i < 6; i++)
+        sum += log(exp(x[i]) + 1) - (y[i] == 0 ? x[i] : 0);
+    return sum / 6;
+}
+
+static void
+test_evaluate_mean_over_what_counts(void **unused)
+{
+    (void)unused;
+    for (int batch = 1; batch <= 8; batch++) {
+        struct harness h;
+        make_classifier(&h, batch, "'loss', 'accuracy'");
+        assert_int_equal(harness_count(&h, EVENT_EVALUATION), 1);
+        const struct event *e = harness_event(&h, EVENT_EVALUATION, 0);
+        NEAR(e->u.evaluation.loss, expected_loss(), 1e-6);
+        NEAR(e->u.evaluation.accuracy, 4.0 / 6, 1e-12);
+        assert_int_equal(e->u.evaluation.n, 7);
+        assert_false(e->u.evaluation.incomplete);
+        harness_fini(&h);
+    }
+}
+
+static void
+test_evaluate_only_what_is_asked(void **unused)
+{
+    struct harness h;
+
+    (void)unused;
+    make_classifier(&h, 4, "'accuracy'");
+    const struct event *e = harness_event(&h, EVENT_EVALUATION, 0);
+    assert_true(isnan(e->u.evaluation.loss));
+    NEAR(e->u.evaluation.accuracy, 4.0 / 6, 1e-12);
+    harness_fini(&h);
+}
+
+/* The training loss of the same weights and set is the same mean. */
+static void
+test_evaluate_agrees_with_training_loss(void **unused)
+{
+    struct harness h;
+
+    (void)unused;
+    make_classifier(&h, 7, "'loss'");
+    NEAR(harness_event(&h, EVENT_STEP, 0)->u.step.loss,
+         harness_event(&h, EVENT_EVALUATION, 0)->u.evaluation.loss, 1e-6);
+    harness_fini(&h);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_evaluate_mean_over_what_counts),
+        cmocka_unit_test(test_evaluate_only_what_is_asked),
+        cmocka_unit_test(test_evaluate_agrees_with_training_loss),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/run/policy.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char *regions[] = {"head", "fc1"}, *swapped[] = {"fc1", "head"};
+
+static struct spec
+make(void)
+{
+    return (struct spec){.amp = {.dtype = DTYPE_F16,
+                                 .scaler = {.enabled = true,
+                                            .init_scale = 65536,
+                                            .growth_factor = 2,
+                                            .backoff_factor = 0.5,
+                                            .growth_interval = 2000,
+                                            .min_scale = 1,
+                                            .max_scale = 0},
+                                 .fp32_regions = regions,
+                                 .n_fp32_regions = 2}};
+}
+
+/* Does this spec give the text of make(), or another one? */
+static bool
+same_policy(const struct spec *spec, const char *backend, int threads)
+{
+    const struct spec plain = make();
+    char *a = policy_format(&plain, "cpu", 2);
+    char *b = policy_format(spec, backend, threads);
+
+    assert_non_null(a);
+    assert_non_null(b);
+    const bool same = strcmp(a, b) == 0;
+    free(a);
+    free(b);
+    return same;
+}
+
+static void
+test_policy_says_all(void **unused)
+{
+    static const char *const parts[] = {
+        "\"backend\":\"cpu\"",
+        "\"dtype\":\"float16\"",
+        "\"fp32_regions\":[\"fc1\",\"head\"]",
+        "\"growth_interval\":2000",
+        "\"init_scale\":65536.0",
+        "\"max_scale\":0.0",
+        "\"op_list\":{\"hash\":\"",
+        "\"threads\":2",
+        "\"version\":1",
+        "\"wgrad_rounding\":\"fp32\"",
+    };
+    const struct spec spec = make();
+    char *text = policy_format(&spec, "cpu", 2);
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (strstr(text, parts[i]) == NULL)
+            fail_msg("%s is not in %s", parts[i], text);
+    assert_null(strchr(text, '\n'));
+    free(text);
+}
+
+static void
+test_policy_order_of_regions_is_nothing(void **unused)
+{
+    struct spec spec = make();
+
+    (void)unused;
+    spec.amp.fp32_regions = swapped;
+    assert_true(same_policy(&spec, "cpu", 2));
+}
+
+static void
+test_policy_sees_every_change(void **unused)
+{
+    struct spec spec = make();
+
+    (void)unused;
+    assert_false(same_policy(&spec, "cpu", 1));
+    assert_false(same_policy(&spec, "reference", 2));
+    spec.amp.dtype = DTYPE_BF16;
+    assert_false(same_policy(&spec, "cpu", 2));
+    spec = make();
+    spec.amp.n_fp32_regions = 1;
+    assert_false(same_policy(&spec, "cpu", 2));
+    spec = make();
+    spec.amp.wgrad_rounding = SPEC_WGRAD_PYTORCH;
+    assert_false(same_policy(&spec, "cpu", 2));
+    spec = make();
+    spec.amp.scaler.growth_interval = 1999;
+    assert_false(same_policy(&spec, "cpu", 2));
+    spec.amp.scaler.enabled = false;
+    assert_false(same_policy(&spec, "cpu", 2));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_policy_says_all),
+        cmocka_unit_test(test_policy_order_of_regions_is_nothing),
+        cmocka_unit_test(test_policy_sees_every_change),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
