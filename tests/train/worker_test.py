@@ -6,17 +6,19 @@ outcome that the protocol promises, and a resumed run in the bits of the run
 that was never disturbed.
 """
 import array
+import json
 import os
 import random
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.environ.get("TRAIND_SOURCE", "."),
                                 "tests", "support"))
-from scenario import (blobs, check, equal, mlp_spec, npy,  # noqa: E402
+from scenario import (BIN, blobs, check, equal, mlp_spec, npy,  # noqa: E402
                       wait_for)
 from worker import Attempt, Job, frame  # noqa: E402
 
@@ -407,6 +409,38 @@ def test_attempt_is_used_once():
         a.send("start", a.start_args)
         check(a.wait() != 0, "exit status")
         equal(os.path.getsize(a.path("events.jsonl")), 3, "size")
+
+
+# ---- --check ----------------------------------------------------------------
+
+def run_check(text):
+    path = os.path.join(DATA, "check.json")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    return path, subprocess.run([os.path.join(BIN, "traind-worker"),
+                                 "--check", path], capture_output=True,
+                                text=True, check=False)
+
+
+def test_check_prints_the_plan():
+    _, r = run_check(json.dumps(spec()))
+    equal(r.returncode, 0, r.stderr)
+    for part in ("== graph ==", "== cast plan ==", "== program ==",
+                 "== memory ==", "== totals ==", "fc1.weight.to_f16",
+                 "parameters   227", "activations  "):
+        check(part in r.stdout, f"{part} is not in the plan")
+
+
+def test_check_finds_every_fault():
+    path, r = run_check('{"name": 3,\n "data": {},\n "modle": []}\n')
+    equal(r.returncode, 65, "exit status")
+    check(f"{path}:1:" in r.stderr and f"{path}:3:" in r.stderr, r.stderr)
+    equal(r.stdout, "", "plan")
+    s = spec()
+    s["model"].insert(0, {"conv2d": {"out_channels": 2, "kernel_size": 3}})
+    _, r = run_check(json.dumps(s))
+    equal(r.returncode, 65, "exit status")
+    check("conv2d" in r.stderr, r.stderr)
 
 
 def main():
