@@ -1,6 +1,0 @@
-# CMake generated Testfile for 
-# Source directory: /work/main/tests/kernels
-# Build directory: /work/main/tests/kernels
-# 
-# This file includes the relevant testing commands required for 
-# testing this directory and lists subdirectories to be tested as well.
