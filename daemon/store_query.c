@@ -283,6 +283,7 @@ count_metrics(struct store_op *op, struct store_conn *conn)
     return n;
 }
 
+/* The count and the rows must be of one moment: a job may be running. */
 static void
 thin_metrics(struct store_op *op, struct store_conn *conn)
 {
@@ -292,6 +293,9 @@ thin_metrics(struct store_op *op, struct store_conn *conn)
     struct view_metric row, joined;
     sqlite3_stmt *stmt;
 
+    op->rc = store_sql_exec(conn, "BEGIN", &op->err);
+    if (op->rc != 0)
+        return;
     store_thin_init(&thin, count_metrics(op, conn), a->max_points);
     stmt = open_page(op, conn, METRIC_SELECT, INT64_MAX);
     while (stmt != NULL && store_sql_row(op, stmt)) {
@@ -302,6 +306,7 @@ thin_metrics(struct store_op *op, struct store_conn *conn)
     }
     if (store_thin_end(&thin, &joined))
         memcpy(store_rows_add(op, &rows, sizeof(row)), &joined, sizeof(row));
+    store_sql_exec(conn, "COMMIT", op->rc == 0 ? &op->err : NULL);
 }
 
 static void
