@@ -31,8 +31,8 @@ int64_t order_batches_per_epoch(const struct order *o);
 int64_t order_windows_per_epoch(const struct order *o);
 struct order_window order_window_at(const struct order *o, int64_t position);
 /* Samples of batch b of a window: first position and count. */
-int64_t order_batch_size_at(const struct order *o,
-                            const struct order_window *w, int64_t b);
+int64_t order_batch_size_at(const struct order *o, const struct order_window *w,
+                            int64_t b);
 
 /* Writes the permutation of an epoch: n_samples ids. */
 void order_permute(const struct order *o, int64_t epoch, int64_t *ids);

@@ -14,16 +14,16 @@
 #include "engine/data/order.h"
 
 struct prefetch_batch {
-    const float *input;   /* 64-byte aligned */
-    const void *target;   /* 64-byte aligned */
-    const int64_t *ids;   /* samples */
-    int64_t n;            /* samples */
+    const float *input; /* 64-byte aligned */
+    const void *target; /* 64-byte aligned */
+    const int64_t *ids; /* samples */
+    int64_t n;          /* samples */
 };
 
 struct prefetch_window {
     struct order_window at;
     const struct prefetch_batch *batch; /* at.n_batches of them */
-    int64_t n_count; /* elements that count for the loss, whole window */
+    int64_t n_count;    /* elements that count for the loss, whole window */
     const int64_t *ids; /* all samples of the window, in order */
 };
 

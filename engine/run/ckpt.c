@@ -2,6 +2,7 @@
 #include "engine/run/ckpt.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -121,7 +122,8 @@ write_manifest(struct writer *w, struct ckpt_info *info)
     int rc;
 
     if (errnum != 0)
-        return err_set_errno(w->err, ERR_IO, errnum, CKPT_MANIFEST_NAME);
+        return err_set_errno(w->err, errnum == ENOSPC ? ERR_NOSPACE : ERR_IO,
+                             errnum, CKPT_MANIFEST_NAME);
     text = ckpt_manifest_print(&w->manifest);
     if (text == NULL)
         return err_set(w->err, ERR_NOMEM, CKPT_MANIFEST_NAME ": no memory");

@@ -22,7 +22,7 @@
 
 #include "engine/run/state.h"
 
-#define CKPT_NAME_MAX 64
+#define CKPT_NAME_MAX       64
 #define CKPT_FORMAT_VERSION 1
 
 struct ckpt_info {
@@ -55,8 +55,8 @@ int ckpt_write(const struct state *state, const struct ckpt_write_args *args,
                struct ckpt_info *info, struct err *err);
 
 /* Verifies manifest, sizes and checksums, and fills info. */
-int ckpt_verify(const char *directory, const char *name,
-                struct ckpt_info *info, struct err *err);
+int ckpt_verify(const char *directory, const char *name, struct ckpt_info *info,
+                struct err *err);
 
 /* Verifies, then loads into state: shapes and names must match exactly
  * (ERR_CKPT names the first that does not). The state is untouched unless all
