@@ -108,7 +108,7 @@ def other_weights(folder, spec):
 
 main(five_faults_five_lines,
      bad_data("missing_file", missing, ["x.npy"]),
-     bad_data("truncated_file", truncated, ["x.npy", "1000"]),
+     bad_data("truncated_file", truncated, ["x.npy", "872", "8192"]),
      bad_data("wrong_magic", wrong_magic, ["x.npy"]),
      bad_data("label_out_of_range", label_out_of_range,
               ["y.npy", "row 10", "3", "0..2"]),

@@ -19,9 +19,9 @@ def kill_twenty_times():
     with Daemon(config="[jobs]\nmax_lost_attempts = 1000\n") as d:
         blobs(d.dir, n=250)
         spec = mlp_spec(
-            d.dir, train={"epochs": 500, "clip_grad_norm": 1.0},
-            evaluate={"every_updates": 300},
-            checkpoint={"every_updates": 25, "keep": 3, "best": "accuracy"})
+            d.dir, train={"epochs": 2000, "clip_grad_norm": 1.0},
+            evaluate={"every_updates": 1000},
+            checkpoint={"every_updates": 50, "keep": 3, "best": "accuracy"})
         calm = d.submit(spec, "--wait")
         job = d.submit(spec)
         total = d.status(calm)["iteration"]

@@ -75,10 +75,11 @@ def foreign_manifest(d, job, last, before):
                 f"{folder}/{last}/manifest.json")
 
 
-def killed_while_writing(point, resumes_from_new):
+def killed_while_writing(point, passes, resumes_from_new):
+    """passes: which passing of the place lies in the second checkpoint."""
     def scenario():
         with Daemon(config="[jobs]\nmax_lost_attempts = 50\n",
-                    env={"TRAIND_FAILPOINT": f"{point}:2"}) as d:
+                    env={"TRAIND_FAILPOINT": f"{point}:{passes}"}) as d:
             blobs(d.dir)
             job = d.submit(mlp_spec(d.dir, checkpoint={
                 "every_updates": 30, "keep": 3}))
@@ -89,14 +90,10 @@ def killed_while_writing(point, resumes_from_new):
                          " ON c.job = a.job AND c.name = a.resumed_from"
                          " WHERE a.job = ? AND a.attempt = 2", job)
             equal(rows, [(60 if resumes_from_new else 30,)], "resumed from")
-            left = [f for f in os.listdir(
-                os.path.join(d.job_dir(job), "checkpoints"))
-                if f.startswith(".tmp")]
             wait_for("leftovers to be swept", lambda: not [
                 f for f in os.listdir(
                     os.path.join(d.job_dir(job), "checkpoints"))
                 if f.startswith(".tmp")] or d.status(job)["end_us"])
-            del left
     scenario.__name__ = "killed_at_" + point.replace(".", "_")
     scenario.__doc__ = "half a checkpoint is never listed"
     return scenario
@@ -106,8 +103,8 @@ main(damage("flipped_byte", on_file("model.safetensors", flip)),
      damage("truncated", on_file("optimizer.safetensors", shorten)),
      damage("emptied", on_file("state.json", empty)),
      damage("manifest_of_another", foreign_manifest),
-     killed_while_writing("ckpt.half_data", False),
-     killed_while_writing("ckpt.before_fsync", False),
-     killed_while_writing("ckpt.before_manifest", False),
-     killed_while_writing("ckpt.before_rename", False),
-     killed_while_writing("ckpt.after_rename", True))
+     killed_while_writing("ckpt.half_data", 3, False),
+     killed_while_writing("ckpt.before_fsync", 5, False),
+     killed_while_writing("ckpt.before_manifest", 2, False),
+     killed_while_writing("ckpt.before_rename", 2, False),
+     killed_while_writing("ckpt.after_rename", 2, True))

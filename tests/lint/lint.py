@@ -96,7 +96,7 @@ def check_headers_alone(files, found):
     for h in files:
         if not h.endswith(".h"):
             continue
-        cmd = ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-I.", "-Wall", "-Wextra",
+        cmd = ["gcc", "-std=gnu11", "-fopenmp", "-D_GNU_SOURCE", "-I.", "-Wall", "-Wextra",
                "-Wno-unused-function", "-fsyntax-only", "-x", "c", h]
         if gen:
             cmd.insert(3, "-I" + gen)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store through its public functions, on a real file. */
+/* The store through its public functions, on a real file.
+ * Why so many lines: one bench of callbacks and scripted events serves all. */
 #include "daemon/store.h"
 
 #include "proto/codec.h"
