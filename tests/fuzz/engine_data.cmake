@@ -1,1 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+traind_add_fuzz(fuzz_npy SOURCES fuzz_npy.c LINKS traind_engine
+    CORPUS ${CMAKE_CURRENT_SOURCE_DIR}/corpus/npy)
+traind_add_fuzz(fuzz_idx SOURCES fuzz_idx.c LINKS traind_engine
+    CORPUS ${CMAKE_CURRENT_SOURCE_DIR}/corpus/idx)
+traind_add_fuzz(fuzz_safetensors SOURCES fuzz_safetensors.c LINKS traind_engine
+    CORPUS ${CMAKE_CURRENT_SOURCE_DIR}/corpus/safetensors)
+traind_add_fuzz(fuzz_ckpt SOURCES fuzz_ckpt.c LINKS traind_engine
+    CORPUS ${CMAKE_CURRENT_SOURCE_DIR}/corpus/ckpt)
