@@ -46,30 +46,64 @@ notice_from_progress(struct notice *n, const struct job *job)
              n->total_iterations, n->loss);
 }
 
+/* "2^22", or six digits where it is no power of two. */
+static const char *
+format_scale(char text[32], double scale)
+{
+    int exponent;
+
+    if (scale > 0 && isfinite(scale) && frexp(scale, &exponent) == 0.5)
+        snprintf(text, 32, "2^%d", exponent - 1);
+    else
+        snprintf(text, 32, "%g", scale);
+    return text;
+}
+
 static bool
 from_scale(struct notice *n, const struct event *e)
 {
+    char before[32], after[32];
+
+    format_scale(before, e->u.scale.before);
+    format_scale(after, e->u.scale.after);
     switch (e->u.scale.cause) {
     case EVENT_SCALE_SKIP:
         n->kind = "skip";
         snprintf(n->text, sizeof(n->text),
-                 "iteration %" PRId64 ": update skipped, scale %g -> %g",
-                 e->iteration, e->u.scale.before, e->u.scale.after);
+                 "iteration %" PRId64 ": update skipped, scale %s -> %s",
+                 e->iteration, before, after);
         return true;
     case EVENT_SCALE_GROWTH:
     case EVENT_SCALE_SET:
         n->kind = "growth";
         snprintf(n->text, sizeof(n->text),
-                 "iteration %" PRId64 ": scale %g -> %g", e->iteration,
-                 e->u.scale.before, e->u.scale.after);
+                 "iteration %" PRId64 ": scale %s -> %s", e->iteration, before,
+                 after);
         return true;
     }
     return false;
 }
 
+/* "[6,2]"; "" for a scalar. */
+static const char *
+format_index(char text[128], const struct event *e)
+{
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (int i = 0; i < e->u.incident.rank && len < 100; i++)
+        len += (size_t)snprintf(text + len, 128 - len, "%c%" PRId64,
+                                i == 0 ? '[' : ',', e->u.incident.index[i]);
+    if (len > 0)
+        snprintf(text + len, 128 - len, "]");
+    return text;
+}
+
 static bool
 from_incident(struct notice *n, const struct event *e)
 {
+    char index[128];
+
     n->kind = "incident";
     if (!e->u.incident.located)
         snprintf(n->text, sizeof(n->text),
@@ -78,10 +112,10 @@ from_incident(struct notice *n, const struct event *e)
                                         : "not replayed");
     else
         snprintf(n->text, sizeof(n->text),
-                 "iteration %" PRId64 ": first %s in %s of %s (%s)",
+                 "iteration %" PRId64 ": first %s in %s: %s%s of %s",
                  e->iteration, event_nonfinite_name(e->u.incident.what),
-                 event_pass_name(e->u.incident.pass), e->u.incident.layer,
-                 e->u.incident.op);
+                 event_pass_name(e->u.incident.pass), e->u.incident.tensor,
+                 format_index(index, e), e->u.incident.op);
     return true;
 }
 
