@@ -87,6 +87,17 @@ wanted_dtype(const struct autocast *ac, const struct graph_node *node,
 
 /* ---- casts --------------------------------------------------------------- */
 
+/* A cast belongs to the layer it feeds; one that feeds the loss, which is no
+ * layer, to the layer whose output it casts. */
+static const char *
+cast_layer(const struct autocast *ac, const struct graph_value *v,
+           const struct graph_node *node)
+{
+    if (node->layer[0] != '\0' || v->producer < 0)
+        return node->layer;
+    return graph_node_at(ac->copy.to, v->producer)->layer;
+}
+
 /* Old value `id` as `dtype` in the new graph: the value itself, the cast it
  * has, or a new one in front of `node`. */
 static int
@@ -111,7 +122,7 @@ cast_value(struct autocast *ac, int id, enum dtype dtype,
                                   .in = (int[]){ac->copy.value[id]},
                                   .out_dtype = dtype,
                                   .phase = node->phase,
-                                  .layer = node->layer,
+                                  .layer = cast_layer(ac, v, node),
                                   .out_name = name,
                                   .out_value = GRAPH_NEW},
         err);
