@@ -6,15 +6,26 @@
 #include "ctl/cmd.h"
 #include "ctl/session.h"
 
+/* A number, or a name as in "it000000500-a1". */
+static bool
+looks_like_checkpoint(const char *to)
+{
+    const char *digits = strncmp(to, "it", 2) == 0 ? to + 2 : to;
+    size_t n = strspn(digits, "0123456789");
+
+    return n > 0 && (digits[n] == '\0' ||
+                     (digits != to && strncmp(digits + n, "-a", 2) == 0));
+}
+
 static int
 check_target(const char *to, struct err *err)
 {
     if (strcmp(to, "last") == 0 || strcmp(to, "best") == 0 ||
-        (to[0] != '\0' && to[strspn(to, "0123456789")] == '\0'))
+        looks_like_checkpoint(to))
         return 0;
     return err_set(err, ERR_USAGE,
-                   "--to %s: last, best or a checkpoint's "
-                   "number (\"trainctl checkpoints\" lists them)",
+                   "--to %s: last, best, or a checkpoint's number or name "
+                   "(\"trainctl checkpoints\" lists them)",
                    to);
 }
 
@@ -60,7 +71,7 @@ const struct cmd cmd_rollback = {
               "came after it stays in the history, marked as abandoned.",
     .options =
         (const struct args_option[]){
-            {"to", 0, "WHICH", "last (default), best, or a number"},
+            {"to", 0, "WHICH", "last (default), best, a number or name"},
             {"dry-run", 'n', NULL, "say what would happen only"},
             {0},
         },

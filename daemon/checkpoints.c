@@ -169,20 +169,17 @@ checkpoints_choose(const struct checkpoints *list, const char *to,
     }
     errno = 0;
     id = strtoll(to, &end, 10);
-    if (errno != 0 || *end != '\0' || id <= 0) {
-        err_set(err, ERR_USAGE,
-                "\"%.60s\" is neither last, best nor a checkpoint's number",
-                to);
-        return NULL;
-    }
-    item = checkpoints_find(list, id);
+    item = errno == 0 && *end == '\0' ? checkpoints_find(list, id)
+                                      : checkpoints_find_name(list, to);
     if (item == NULL) {
-        err_set(err, ERR_NOTFOUND, "it has no checkpoint %" PRId64, id);
+        err_set(err, ERR_NOTFOUND,
+                "it has no checkpoint %.60s: last, best, or one that "
+                "\"trainctl checkpoints\" lists",
+                to);
     } else if (!item->good) {
         err_set(err, ERR_CKPT,
-                "checkpoint %" PRId64 " (%s) is not good any "
-                "more",
-                id, item->name);
+                "checkpoint %" PRId64 " (%s) is not good any more", item->id,
+                item->name);
         item = NULL;
     }
     return item;

@@ -39,8 +39,8 @@ const struct checkpoints_item *checkpoints_find(const struct checkpoints *list,
 const struct checkpoints_item *
 checkpoints_find_name(const struct checkpoints *list, const char *name);
 
-/* What a rollback names: "last", "best" or a number. ERR_NOTFOUND, ERR_CKPT
- * (not good any more). */
+/* What a rollback names: "last", "best", a number or a name. ERR_NOTFOUND,
+ * ERR_CKPT (not good any more). */
 const struct checkpoints_item *
 checkpoints_choose(const struct checkpoints *list, const char *to,
                    struct err *err);

@@ -9,6 +9,7 @@
 
 #include "daemon/adopt.h"
 #include "daemon/jobdir.h"
+#include "daemon/lineage.h"
 #include "daemon/log.h"
 #include "daemon/prune.h"
 
@@ -197,7 +198,8 @@ on_started(struct daemon *d, struct job *job)
 {
     const struct job_change change = {.reason = "", .actor_uid = -1};
 
-    (void)d;
+    if (job->row.view.attempt > 1)
+        lineage_refresh(d, job);
     /* The rollback has been carried out, unless another is under way. */
     if (job->intent != JOB_INTENT_ROLLBACK)
         job->row.resume_checkpoint = 0;
@@ -265,12 +267,15 @@ note_rollback(struct daemon *d, struct job *job)
     store_add_rollback(d->store, view->id, job->rollback.uid,
                        job->row.resume_checkpoint, view->iteration,
                        "by a person", on_end_stored, d);
+    lineage_forget(job);
     /* Unknown if it was asked of an earlier daemon; the worker will say. */
     if (!job->rollback.known)
         return;
     view->iteration = job->rollback.iteration;
     view->updates = job->rollback.updates;
     view->skips = job->rollback.skips;
+    job_set_text(&view->checkpoint, job->rollback.name);
+    view->checkpoint_iteration = view->iteration;
     job->rollback.known = false;
 }
 
@@ -284,6 +289,7 @@ set_goal(struct job *job, int64_t uid, const struct checkpoints_item *to)
     job->rollback.iteration = to->iteration;
     job->rollback.updates = to->updates;
     job->rollback.skips = to->skips;
+    snprintf(job->rollback.name, sizeof(job->rollback.name), "%s", to->name);
 }
 
 static void

@@ -367,7 +367,10 @@ job_apply_event(struct job *job, const struct event *event, int64_t now_ms)
         note_speed(job, event->iteration, now_ms);
         break;
     case EVENT_SCALE: view->scale = event->u.scale.after; break;
-    case EVENT_EVALUATION: apply_evaluation(view, event); break;
+    case EVENT_EVALUATION:
+        apply_evaluation(view, event);
+        job->n_evaluations++;
+        break;
     case EVENT_CHECKPOINT:
         job_set_text(&view->checkpoint, event->u.checkpoint.name);
         view->checkpoint_iteration = event->iteration;

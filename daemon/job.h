@@ -57,8 +57,9 @@ struct job {
     int64_t write_no;      /* of the latest transition committed */
     struct {
         int64_t uid;
-        bool known; /* the counters are set */
+        bool known; /* the counters and the name are set */
         int64_t iteration, updates, skips;
+        char name[64];
     } rollback;            /* the one under way: who asked, and the goal */
     struct worker *worker; /* borrowed from supervisor; NULL = none */
     struct ledger *ledger; /* borrowed */
@@ -66,6 +67,7 @@ struct job {
         int64_t at_ms, iteration;
     } speed[JOB_SPEED_POINTS]; /* a ring of when which iteration was seen */
     int n_speed;
+    int64_t n_evaluations; /* seen by this daemon */
 };
 
 /* A copy of row with strings of its own. NULL: no memory. */

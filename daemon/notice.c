@@ -33,6 +33,9 @@ notice_from_state(struct notice *n, const struct job *job)
     const char *reason = job->row.view.reason;
 
     fill(n, job, job_state_is_final(job->stored) ? "end" : "state");
+    /* "paused" needs no reason that says so once more. */
+    if (strcmp(reason, n->state) == 0)
+        reason = "";
     snprintf(n->text, sizeof(n->text), "%s%s%s", n->state,
              reason[0] != '\0' ? ": " : "", reason);
 }
@@ -41,9 +44,12 @@ void
 notice_from_progress(struct notice *n, const struct job *job)
 {
     fill(n, job, "progress");
-    snprintf(n->text, sizeof(n->text),
-             "iteration %" PRId64 " of %" PRId64 ", loss %.6g", n->iteration,
-             n->total_iterations, n->loss);
+    int len =
+        snprintf(n->text, sizeof(n->text), "iteration %" PRId64 " of %" PRId64,
+                 n->iteration, n->total_iterations);
+    if (!isnan(n->loss))
+        snprintf(n->text + len, sizeof(n->text) - (size_t)len, ", loss %.6g",
+                 n->loss);
 }
 
 /* "2^22", or six digits where it is no power of two. */

@@ -110,6 +110,37 @@ def rollback_restores_everything():
         check(dead[0][0] > 0, "the abandoned line is kept and marked")
 
 
+def rollback_status_is_of_the_live_line():
+    """status forgets the numbers of the line that was left"""
+    with Daemon() as d:
+        blobs(d.dir)
+        spec = mlp_spec(d.dir, train=ENDLESS, evaluate={"every_updates": 100},
+                        checkpoint={"every_updates": 100, "keep": 50})
+        job = d.submit(spec)
+        d.wait_iteration(job, 350)
+        d.ctl("pause", job)
+        other = d.submit(mlp_spec(d.dir, train=ENDLESS))  # holds the device
+        d.wait_iteration(other, 1)
+        left = d.status(job)
+        check(left["accuracy"] != "NaN" and left["iteration"] >= 350, left)
+        first = d.json("checkpoints", job)[0]
+        d.ctl("rollback", "--to", first["name"], job)
+        s = d.status(job)
+        equal((s["state"], s["iteration"]), ("queued", first["iteration"]),
+              "gone back")
+        equal((s["checkpoint"], s["checkpoint_iteration"]),
+              (first["name"], first["iteration"]), "its checkpoint")
+        for key in ("loss", "scale", "lr", "accuracy", "best_accuracy"):
+            equal(s[key], "NaN", key)
+        check("accuracy" not in d.ctl("status", job), "nor in words")
+        d.ctl("cancel", other)
+        d.wait_iteration(job, first["iteration"] + 1)
+        d.ctl("pause", job)
+        best, = d.sql("SELECT max(accuracy) FROM evaluation WHERE job = ?"
+                      " AND live = 1", job)
+        equal(d.status(job)["best_accuracy"], best[0], "best of this line")
+
+
 def rollback_refuses_nonsense():
     """a checkpoint that is not there, a final job: one sentence"""
     with Daemon() as d:
@@ -126,4 +157,5 @@ def rollback_refuses_nonsense():
 
 
 main(pause_resume_same_bits, checkpoint_on_demand,
-     rollback_restores_everything, rollback_refuses_nonsense)
+     rollback_restores_everything, rollback_status_is_of_the_live_line,
+     rollback_refuses_nonsense)

@@ -126,7 +126,7 @@ test_start_plan_what_a_rollback_names(void **ctx)
     assert_int_equal(err.code, ERR_NOTFOUND);
     assert_non_null(strstr(err.msg, "999"));
     assert_null(checkpoints_choose(&list, "newest", &err));
-    assert_int_equal(err.code, ERR_USAGE);
+    assert_int_equal(err.code, ERR_NOTFOUND);
     assert_null(checkpoints_choose(&list, "-1", &err));
     assert_null(checkpoints_choose(&none, "last", &err));
     assert_int_equal(err.code, ERR_NOTFOUND);
