@@ -235,8 +235,9 @@ run_export(struct session *s, struct err *err)
     else
         strcpy(x->target, target);
     if (rc == 0)
-        rc =
-            which != NULL ? find_named(s, x, which, err) : find_last(s, x, err);
+        rc = which != NULL && strcmp(which, "last") != 0
+                 ? find_named(s, x, which, err)
+                 : find_last(s, x, err);
     if (rc == 0)
         rc = copy_checkpoint(s, x, err);
 out:
@@ -254,7 +255,8 @@ const struct cmd cmd_export = {
               "NAME.safetensors in the working directory.",
     .options =
         (const struct args_option[]){
-            {"checkpoint", 0, "WHICH", "a number, a name, or best"},
+            {"checkpoint", 0, "WHICH",
+             "last (default), best, a number or name"},
             {"to", 0, "FILE", "the file, or - for standard output"},
             {"force", 0, NULL, "replace a file that is there"},
             {0},

@@ -131,15 +131,31 @@ LAYOUT(jobs, job);
 
 /* ---- attempts ------------------------------------------------------------*/
 
+/* Its worker has said where it begins; before that nobody knows. */
+static bool
+has_begun(const struct view_attempt *a)
+{
+    return a->policy[0] != '\0';
+}
+
 CELL_I64(attempt_n, attempt, attempt)
 CELL_STR(attempt_state, attempt, state)
 CELL(attempt_from, attempt)
 {
-    snprintf(cell, n, "%s",
-             v->resumed_from[0] != '\0' ? v->resumed_from : "scratch");
+    if (has_begun(v))
+        snprintf(cell, n, "%s",
+                 v->resumed_from[0] != '\0' ? v->resumed_from : "scratch");
 }
-CELL_I64(attempt_start, attempt, start_iteration)
-CELL_I64(attempt_end, attempt, end_iteration)
+CELL(attempt_start, attempt)
+{
+    if (has_begun(v))
+        snprintf(cell, n, "%" PRId64, v->start_iteration);
+}
+CELL(attempt_end, attempt)
+{
+    if (has_begun(v))
+        snprintf(cell, n, "%" PRId64, v->end_iteration);
+}
 CELL_TIME(attempt_began, attempt, start_us)
 CELL(attempt_lasted, attempt)
 {
@@ -178,7 +194,9 @@ CELL_REAL(metric_lr, metric, lr)
 CELL_REAL(metric_norm, metric, grad_norm)
 CELL(metric_ms, metric)
 {
-    snprintf(cell, n, "%.1f", (double)v->step_us / 1000);
+    /* Of one iteration, as all else in the row. */
+    snprintf(cell, n, "%.1f",
+             (double)v->step_us / 1000 / (double)(v->n > 1 ? v->n : 1));
 }
 CELL(metric_stands, metric)
 {

@@ -107,7 +107,7 @@ put_line(const struct output *output, const struct table *t, char *const *cell,
         if (text == NULL)
             text = "";
         int pad = t->width[c] - format_width(text, output->utf8);
-        if (output->layout->columns[c].right) {
+        if (output->layout->columns[c].right && text[0] != '\0') {
             put_blanks(output->f, owed + pad);
             owed = 0;
         } else if (text[0] != '\0') {
@@ -115,7 +115,7 @@ put_line(const struct output *output, const struct table *t, char *const *cell,
             owed = 0;
         }
         fputs(text, output->f);
-        if (!output->layout->columns[c].right)
+        if (!output->layout->columns[c].right || text[0] == '\0')
             owed += pad;
         owed += GAP;
     }

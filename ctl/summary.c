@@ -40,8 +40,10 @@ put_times(const struct session *s, const struct view_job *job)
     format_time(job->start_us, s->out.utc, at, sizeof(at));
     format_duration((double)(end_us - job->start_us) / 1e6, lasted,
                     sizeof(lasted));
-    put(s, "started", "%s, %s %s", at, job->end_us > 0 ? "ran for" : "since",
-        lasted);
+    if (job->end_us > 0)
+        put(s, "started", "%s, ended %s later", at, lasted);
+    else
+        put(s, "started", "%s, %s ago", at, lasted);
 }
 
 static void
@@ -67,8 +69,9 @@ put_numbers(const struct session *s, const struct view_job *job)
     format_known(job->loss, loss, sizeof(loss));
     format_known(job->lr, lr, sizeof(lr));
     format_known(job->grad_norm, norm, sizeof(norm));
-    put(s, "training", "loss %s, learning rate %s, gradient norm %s", loss, lr,
-        norm);
+    if (!isnan(job->lr)) /* at least one iteration */
+        put(s, "training", "loss %s, learning rate %s, gradient norm %s", loss,
+            lr, norm);
     if (!isnan(job->scale)) {
         format_scale(job->scale, scale, sizeof(scale));
         put(s, "loss scale", "%s", scale);
@@ -77,7 +80,9 @@ put_numbers(const struct session *s, const struct view_job *job)
         format_known(job->validation_loss, loss, sizeof(loss));
         put(s, "validation", "loss %s", loss);
     }
-    if (!isnan(job->accuracy))
+    if (!isnan(job->accuracy) && isnan(job->best_accuracy))
+        put(s, "accuracy", "%.4f", job->accuracy);
+    else if (!isnan(job->accuracy))
         put(s, "accuracy", "%.4f, best %.4f", job->accuracy,
             job->best_accuracy);
 }

@@ -154,7 +154,7 @@ test_output_incident_words(void **state)
                   " 0          5  forward  fc1    linear          float16  "
                   "[0,17]  +inf  65536       0\n"
                   " 1          0                  (not replayed)"
-                  "                         32768        \n");
+                  "                         32768\n");
 }
 
 int
