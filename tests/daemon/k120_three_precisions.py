@@ -20,7 +20,7 @@ def same_accuracy():
         for dtype in ("float32", "bfloat16", "float16"):
             job = int(d.ctl("submit", "--print-id", "--set",
                             f"amp.dtype={dtype}", spec).strip())
-            d.ctl("wait", job)
+            d.try_ctl("wait", job, timeout=900)
             accuracy[dtype] = d.status(job)["accuracy"]
             n, skips = check_ledger(d, job)
             print(f"{dtype}: accuracy {accuracy[dtype]:.4f}, {n} iterations, "
