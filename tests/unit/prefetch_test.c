@@ -4,9 +4,50 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <stdatomic.h>
 
 #include "engine/data/prefetch.h"
 #include "tests/support/bytes.h"
+
+/* Every allocation of the code under test comes by here (ld --wrap). */
+static atomic_long n_allocations;
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__real_aligned_alloc(size_t align, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_aligned_alloc(size_t align, size_t n);
+
+void *
+__wrap_malloc(size_t n)
+{
+    atomic_fetch_add(&n_allocations, 1);
+    return __real_malloc(n);
+}
+
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+    atomic_fetch_add(&n_allocations, 1);
+    return __real_calloc(n, size);
+}
+
+void *
+__wrap_realloc(void *p, size_t n)
+{
+    atomic_fetch_add(&n_allocations, 1);
+    return __real_realloc(p, n);
+}
+
+void *
+__wrap_aligned_alloc(size_t align, size_t n)
+{
+    atomic_fetch_add(&n_allocations, 1);
+    return __real_aligned_alloc(align, n);
+}
 
 #define N        10
 #define FEATURES 3
@@ -139,6 +180,29 @@ test_prefetch_window_stays(void **state)
     dataset_destroy(&d);
 }
 
+/* Windows in order, over the ends of epochs, and jumps: not one byte. */
+static void
+test_prefetch_allocates_nothing(void **state)
+{
+    const struct order o = make_order(4, 1);
+    struct dataset *d = make_dataset();
+    struct prefetch *p;
+    struct err err;
+    long before;
+
+    (void)state;
+    before = atomic_load(&n_allocations);
+    assert_int_equal(prefetch_create(d, &o, true, &p, &err), 0);
+    assert_true(atomic_load(&n_allocations) > before); /* they are counted */
+    before = atomic_load(&n_allocations);
+    for (int64_t i = 0; i < 50; i++)
+        prefetch_window_at(p, i);
+    prefetch_window_at(p, 3);
+    assert_int_equal(atomic_load(&n_allocations), before);
+    prefetch_destroy(&p);
+    dataset_destroy(&d);
+}
+
 /* Destroyed at once, or while the thread fills. */
 static void
 test_prefetch_ends(void **state)
@@ -182,6 +246,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prefetch_in_order),
         cmocka_unit_test(test_prefetch_window_stays),
+        cmocka_unit_test(test_prefetch_allocates_nothing),
         cmocka_unit_test(test_prefetch_ends),
         cmocka_unit_test(test_prefetch_drop_last_leaves_none),
     };
