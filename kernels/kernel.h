@@ -81,8 +81,10 @@ struct kernel_sgd {
     bool nesterov;
     bool first; /* momentum buffer starts as the gradient (PyTorch) */
 };
+/* In double: 1 - beta2 is small, and from a rounded 0.999f it would be wrong by
+ * 1e-5 of itself. Each number of the formula is rounded once. */
 struct kernel_adam {
-    float lr, beta1, beta2, eps, weight_decay;
+    double lr, beta1, beta2, eps, weight_decay;
     bool decoupled; /* AdamW */
     int64_t t;      /* this update's number, 1-based */
 };

@@ -202,11 +202,11 @@ step_adam(const struct optimizer *o, struct state *s, const struct range *r,
 {
     const struct spec_group *g = &o->spec->optimizer.group[r->group];
     const struct kernel_adam p = {
-        .lr = (float)group_lr(o, r->group, s),
-        .beta1 = (float)g->betas[0],
-        .beta2 = (float)g->betas[1],
-        .eps = (float)g->eps,
-        .weight_decay = (float)g->weight_decay,
+        .lr = group_lr(o, r->group, s),
+        .beta1 = g->betas[0],
+        .beta2 = g->betas[1],
+        .eps = g->eps,
+        .weight_decay = g->weight_decay,
         .decoupled = o->spec->optimizer.kind == SPEC_OPTIMIZER_ADAMW,
         .t = s->count.updates + 1,
     };

@@ -221,9 +221,8 @@ void
 flat_adam(float *w, const float *g, float *m, float *v, int64_t n, float clip,
           const struct kernel_adam *p, int threads)
 {
-    const double bc1 = 1 - pow((double)p->beta1, (double)p->t);
-    const double bc2 = 1 - pow((double)p->beta2, (double)p->t);
-    const double lr = (double)p->lr, wd = (double)p->weight_decay;
+    const double bc1 = 1 - pow(p->beta1, (double)p->t);
+    const double bc2 = 1 - pow(p->beta2, (double)p->t);
     const struct adam_args a = {
         .w = w,
         .m = m,
@@ -231,14 +230,15 @@ flat_adam(float *w, const float *g, float *m, float *v, int64_t n, float clip,
         .g = g,
         .n = n,
         .clip = clip,
-        .decay_factor = p->decoupled ? (float)(1 - lr * wd) : 1.0f,
-        .l2 = p->decoupled ? 0.0f : p->weight_decay,
-        .rest1 = (float)(1 - (double)p->beta1),
-        .beta2 = p->beta2,
-        .rest2 = (float)(1 - (double)p->beta2),
-        .step = (float)(lr / bc1),
+        .decay_factor =
+            p->decoupled ? (float)(1 - p->lr * p->weight_decay) : 1.0f,
+        .l2 = p->decoupled ? 0.0f : (float)p->weight_decay,
+        .rest1 = (float)(1 - p->beta1),
+        .beta2 = (float)p->beta2,
+        .rest2 = (float)(1 - p->beta2),
+        .step = (float)(p->lr / bc1),
         .root_bc2 = (float)sqrt(bc2),
-        .eps = p->eps,
+        .eps = (float)p->eps,
     };
 
     assert(p->t >= 1);

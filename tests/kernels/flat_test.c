@@ -185,12 +185,12 @@ sgd_double(double w, double g, double *buf, double clip,
 {
     const double momentum = (double)p->momentum;
 
-    g = g * clip + (double)p->weight_decay * w;
+    g = g * clip + p->weight_decay * w;
     if (momentum != 0) {
         *buf = p->first ? g : momentum * *buf + (1 - (double)p->dampening) * g;
         g = p->nesterov ? g + momentum * *buf : *buf;
     }
-    return w - (double)p->lr * g;
+    return w - p->lr * g;
 }
 
 static void
@@ -275,30 +275,29 @@ static void
 adam_double(struct adam_state *s, double g, double clip,
             const struct kernel_adam *p)
 {
-    const double b1 = (double)p->beta1, b2 = (double)p->beta2;
+    const double b1 = p->beta1, b2 = p->beta2;
     const double bc1 = 1 - pow(b1, (double)p->t);
     const double bc2 = 1 - pow(b2, (double)p->t);
 
     g *= clip;
     if (p->decoupled)
-        s->w *= 1 - (double)p->lr * (double)p->weight_decay;
+        s->w *= 1 - p->lr * p->weight_decay;
     else
-        g += (double)p->weight_decay * s->w;
+        g += p->weight_decay * s->w;
     s->m = b1 * s->m + (1 - b1) * g;
     s->v = b2 * s->v + (1 - b2) * g * g;
-    s->w -=
-        (double)p->lr / bc1 * s->m / (sqrt(s->v) / sqrt(bc2) + (double)p->eps);
+    s->w -= p->lr / bc1 * s->m / (sqrt(s->v) / sqrt(bc2) + p->eps);
 }
 
 /* Several updates, the reference going along in double. */
 static void
 check_adam(int backend, bool decoupled, float clip, int64_t n)
 {
-    struct kernel_adam p = {.lr = 1e-2f,
-                            .beta1 = 0.9f,
-                            .beta2 = 0.999f,
-                            .eps = 1e-8f,
-                            .weight_decay = 0.01f,
+    struct kernel_adam p = {.lr = 1e-2,
+                            .beta1 = 0.9,
+                            .beta2 = 0.999,
+                            .eps = 1e-8,
+                            .weight_decay = 0.01,
                             .decoupled = decoupled};
     struct adam_state *s = calloc((size_t)n + 1, sizeof(*s));
     struct check_buf w, g, m, v;
@@ -350,12 +349,30 @@ test_flat_adam(void **state)
             }
 }
 
+/* What PyTorch 1.13.1 leaves after one update of defaults with gradient 1:
+ * moments of exactly float(1 - 0.9) and float(1 - 0.999). */
+static void
+test_flat_adam_moments_are_pytorchs(void **state)
+{
+    const struct kernel_adam p = {
+        .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .t = 1};
+
+    (void)state;
+    for (int b = 0; b < 2; b++) {
+        _Alignas(64) float w[1] = {1}, m[1] = {0}, v[1] = {0}, g[1] = {1};
+
+        flat(b).adam(w, g, m, v, 1, 1, &p, 1);
+        assert_true(m[0] == 0.1f);
+        assert_true(v[0] == 0.001f);
+    }
+}
+
 /* Case C14: zero gradients move nothing, small ones move by lr. */
 static void
 test_flat_adam_small_gradients(void **state)
 {
     struct kernel_adam p = {
-        .lr = 1e-3f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f};
+        .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
 
     (void)state;
     for (int b = 0; b < 2; b++) {
@@ -428,7 +445,7 @@ test_flat_threads_keep_bits(void **state)
     struct check_buf g[2], w[2], m[2], v[2];
     struct kernel_unscale r[2];
     const struct kernel_adam p = {
-        .lr = 1e-3f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .t = 2};
+        .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .t = 2};
 
     (void)state;
     for (int b = 0; b < 2; b++) {
@@ -472,6 +489,7 @@ main(void)
         cmocka_unit_test(test_flat_sgd),
         cmocka_unit_test(test_flat_sgd_exact),
         cmocka_unit_test(test_flat_adam),
+        cmocka_unit_test(test_flat_adam_moments_are_pytorchs),
         cmocka_unit_test(test_flat_adam_small_gradients),
         cmocka_unit_test(test_flat_find_nonfinite),
         cmocka_unit_test(test_flat_find_nonfinite_double),
