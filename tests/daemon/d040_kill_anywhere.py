@@ -19,16 +19,17 @@ def kill_twenty_times():
     with Daemon(config="[jobs]\nmax_lost_attempts = 1000\n") as d:
         blobs(d.dir, n=250)
         spec = mlp_spec(
-            d.dir, train={"epochs": 2000, "clip_grad_norm": 1.0},
+            d.dir, train={"epochs": 4000, "clip_grad_norm": 1.0},
             evaluate={"every_updates": 1000},
             checkpoint={"every_updates": 50, "keep": 3, "best": "accuracy"})
         calm = d.submit(spec, "--wait")
         job = d.submit(spec)
-        total = d.status(calm)["iteration"]
+        reach = d.status(calm)["iteration"] * 7 // 10
         kills = {"worker": 0, "daemon": 0, "both": 0}
         for i in range(KILLS):
+            # In the first seven tenths: a kill needs a job that still runs.
             s = d.wait_iteration(job, r.randrange(
-                i * total // (KILLS + 1), (i + 1) * total // (KILLS + 1)))
+                i * reach // KILLS, (i + 1) * reach // KILLS))
             if s["end_us"]:
                 break
             victim = r.choice(sorted(kills))
