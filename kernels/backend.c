@@ -76,6 +76,25 @@ backend_find_kernel(const struct backend *backend, const struct kernel_sig *sig,
     return NULL;
 }
 
+void
+backend_describe(const struct backend *backend, char *text, size_t size)
+{
+    size_t at = 0;
+
+    assert(size > 0);
+    text[0] = '\0';
+    for (const struct kernel_table *const *t = backend->tables; *t != NULL;
+         t++) {
+        if ((*t)->describe == NULL)
+            continue;
+        if (at > 0)
+            snprintf(text + at, size - at, "; ");
+        at = strlen(text);
+        (*t)->describe(text + at, size - at);
+        at = strlen(text);
+    }
+}
+
 struct kernel_flat
 backend_flat(const struct backend *backend)
 {

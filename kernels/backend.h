@@ -30,6 +30,10 @@ const struct kernel *backend_find_kernel(const struct backend *backend,
                                          const char **table_name,
                                          struct err *err);
 
+/* What its tables say of the code behind them, joined by "; "; "" when all of
+ * it is ours. */
+void backend_describe(const struct backend *backend, char *text, size_t size);
+
 /* The flat kernels with every slot filled from the best table. */
 struct kernel_flat backend_flat(const struct backend *backend);
 

@@ -108,6 +108,9 @@ struct kernel_table {
     const char *name; /* "cpu", "dnnl" */
     const struct kernel *op[OP_COUNT];
     struct kernel_flat flat; /* members may be NULL like slots */
+    /* Names what else decides about bits, such as a library's version and the
+     * instructions that it takes. NULL: our code alone, the same anywhere. */
+    void (*describe)(char *text, size_t size);
 };
 
 #endif

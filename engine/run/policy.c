@@ -2,7 +2,9 @@
 #include "engine/run/policy.h"
 
 #include "engine/pass/autocast.h"
+#include "kernels/backend.h"
 
+#include <gnu/libc-version.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,15 +61,30 @@ make_regions(const struct spec *spec)
     return list;
 }
 
+/* Our own loops give the same bits on any processor. Products of oneDNN do
+ * not, nor do logarithms and powers of the C library. */
+static json_t *
+make_libraries(const char *backend)
+{
+    const struct backend *known = backend_find(backend);
+    char text[128] = "";
+
+    if (known != NULL)
+        backend_describe(known, text, sizeof(text));
+    return json_pack("{s:s,s:s}", "kernels", text, "libc",
+                     gnu_get_libc_version());
+}
+
 char *
 policy_format(const struct spec *spec, const char *backend, int threads)
 {
     const bool pytorch = spec->amp.wgrad_rounding == SPEC_WGRAD_PYTORCH;
     json_t *policy = json_pack(
-        "{s:s,s:o,s:o,s:o,s:s,s:s,s:i}", "dtype", dtype_name(spec->amp.dtype),
-        "op_list", make_op_list(), "scaler", make_scaler(&spec->amp.scaler),
-        "fp32_regions", make_regions(spec), "wgrad_rounding",
-        pytorch ? "pytorch" : "fp32", "backend", backend, "threads", threads);
+        "{s:s,s:o,s:o,s:o,s:s,s:s,s:o,s:i}", "dtype",
+        dtype_name(spec->amp.dtype), "op_list", make_op_list(), "scaler",
+        make_scaler(&spec->amp.scaler), "fp32_regions", make_regions(spec),
+        "wgrad_rounding", pytorch ? "pytorch" : "fp32", "backend", backend,
+        "libraries", make_libraries(backend), "threads", threads);
     char *text = NULL;
 
     if (policy != NULL)

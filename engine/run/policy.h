@@ -4,8 +4,9 @@
  *
  * Everything that may change the bits of a run without being its data, model
  * or seed: dtype, op list, scaler, fp32 regions, rounding of weight gradients,
- * backend, threads. Equal policies give equal texts, so whoever holds two
- * texts can tell a continuation from a new experiment. Pure.
+ * backend, threads, and the libraries and instructions underneath, so that a
+ * run that goes on elsewhere says so. Equal policies give equal texts. Reads
+ * its arguments and what this machine is, nothing else.
  */
 #ifndef ENGINE_RUN_POLICY_H
 #define ENGINE_RUN_POLICY_H

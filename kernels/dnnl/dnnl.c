@@ -3,11 +3,13 @@
 
 #include "kernels/dnnl/conv.h"
 #include "kernels/dnnl/linear.h"
+#include "kernels/dnnl/onednn.h"
 #include "kernels/dnnl/pool.h"
 #include "kernels/dnnl/relu.h"
 
 const struct kernel_table dnnl_table = {
     .name = "dnnl",
+    .describe = onednn_describe,
     .op =
         {
             [OP_LINEAR] = &linear_forward,

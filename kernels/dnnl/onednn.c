@@ -2,6 +2,8 @@
 #include "kernels/dnnl/onednn.h"
 
 #include <assert.h>
+#include <oneapi/dnnl/dnnl_debug.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -318,4 +320,23 @@ onednn_bf16_pays(void)
     const unsigned amx = (unsigned)dnnl_cpu_isa_avx512_core_amx;
 
     return (isa & amx) == amx || (onednn_has_bf16() && !is_intel());
+}
+
+void
+onednn_describe(char *text, size_t size)
+{
+    static const char prefix[] = "cpu_isa_";
+    const dnnl_version_t *v = dnnl_version();
+    const dnnl_cpu_isa_hints_t hints = dnnl_get_cpu_isa_hints();
+    const char *isa = dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa());
+
+    if (strncmp(isa, prefix, sizeof(prefix) - 1) == 0)
+        isa += sizeof(prefix) - 1;
+    snprintf(text, size, "oneDNN %d.%d.%d, %s%s", v->major, v->minor, v->patch,
+             isa, onednn_bf16_pays() ? ", native bf16" : "");
+    if (hints != dnnl_cpu_isa_no_hints) {
+        const size_t at = strlen(text);
+
+        snprintf(text + at, size - at, ", %s", dnnl_cpu_isa_hints2str(hints));
+    }
 }

@@ -45,6 +45,10 @@ const char *onednn_name(const struct onednn *prim);
 void onednn_run(struct onednn *prim, void *const data[PDESC_MAX],
                 void *scratch);
 
+/* "oneDNN 2.6.3, avx2": version, instructions, and whether bfloat16's own are
+ * taken. Different texts may give different bits. */
+void onednn_describe(char *text, size_t size);
+
 /* The processor multiplies bfloat16 faster than float32. */
 bool onednn_bf16_pays(void);
 /* It has instructions for it at all. */

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -42,6 +44,28 @@ same_policy(const struct spec *spec, const char *backend, int threads)
     return same;
 }
 
+/* In a child, as oneDNN makes its mind up once: what runs on an old processor,
+ * or on another library, is another policy. */
+static void
+test_policy_sees_another_processor(void **unused)
+{
+    const struct spec spec = make();
+    int status = -1;
+    const pid_t child = fork();
+
+    (void)unused;
+    if (child == 0) {
+        setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+        const char *text = policy_format(&spec, "cpu", 2);
+        const char *none = policy_format(&spec, "reference", 2);
+        _exit(strstr(text, "oneDNN ") == NULL ||
+              strstr(text, ", sse41\"") == NULL ||
+              strstr(none, "\"kernels\":\"\"") == NULL);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 static void
 test_policy_says_all(void **unused)
 {
@@ -51,6 +75,8 @@ test_policy_says_all(void **unused)
         "\"fp32_regions\":[\"fc1\",\"head\"]",
         "\"growth_interval\":2000",
         "\"init_scale\":65536.0",
+        "\"libc\":\"",
+        "\"libraries\":{\"kernels\":\"oneDNN ",
         "\"max_scale\":0.0",
         "\"op_list\":{\"hash\":\"",
         "\"threads\":2",
@@ -105,6 +131,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_policy_sees_another_processor),
         cmocka_unit_test(test_policy_says_all),
         cmocka_unit_test(test_policy_order_of_regions_is_nothing),
         cmocka_unit_test(test_policy_sees_every_change),
