@@ -75,7 +75,8 @@ int ckpt_remove(const char *directory, const char *name, struct err *err);
 void ckpt_sweep(const char *directory);
 
 /* Weights alone from any safetensors file, by name; shapes must match and
- * every parameter must be there (ERR_DATA names the first that is not). */
+ * every parameter must be there, and all running statistics or none (ERR_DATA
+ * names the first that is not). */
 int ckpt_read_weights(const char *path, struct state *state, struct err *err);
 
 #endif

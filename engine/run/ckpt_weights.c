@@ -11,7 +11,7 @@
 /* What will be copied once everything is known to fit. */
 struct staging {
     float *weights, *buffers; /* owned */
-    bool any_buffer;
+    int n_buffers;            /* that the file has */
 };
 
 /* Any floating dtype as float32; a double that overflows is found as inf. */
@@ -69,13 +69,20 @@ stage_all(const struct safetensors *file, const struct state *state,
                  ? err_set(err, ERR_DATA, "%s is missing", state->param[i].name)
                  : stage(e, &state->param[i], s->weights, err);
     }
-    /* Running statistics come along when they are there. */
-    for (int i = 0; i < state->n_buffers && rc == 0; i++) {
+    /* Running statistics come along when they are there: all or none, or the
+     * rest would stand at their defaults without a word. */
+    for (int i = 0; i < state->n_buffers; i++)
+        if (safetensors_find(file, state->buffer[i].name) != NULL)
+            s->n_buffers++;
+    for (int i = 0; i < state->n_buffers && s->n_buffers > 0 && rc == 0; i++) {
         const struct safetensors_entry *e =
             safetensors_find(file, state->buffer[i].name);
 
-        s->any_buffer = s->any_buffer || e != NULL;
-        rc = e == NULL ? 0 : stage(e, &state->buffer[i], s->buffers, err);
+        rc = e == NULL ? err_set(err, ERR_DATA,
+                                 "%s is missing, where %d other running "
+                                 "statistics are there",
+                                 state->buffer[i].name, s->n_buffers)
+                       : stage(e, &state->buffer[i], s->buffers, err);
     }
     return rc;
 }
@@ -109,7 +116,7 @@ load(const struct safetensors *file, struct state *state, struct err *err)
 
         memcpy(state->weights, s.weights,
                (size_t)state->param_elems * sizeof(float));
-        if (s.any_buffer) {
+        if (s.n_buffers > 0) {
             memcpy(state->buffers, s.buffers, n);
             memcpy(state->buffers_pending, s.buffers, n);
         }

@@ -360,6 +360,35 @@ test_ckpt_weights_other_dtypes(void **state)
 }
 
 static void
+test_ckpt_weights_half_the_statistics(void **state)
+{
+    struct place *p = *state;
+    struct state *s = p->other;
+    struct safetensors_entry e[16];
+    char path[256], want[320];
+    struct err err;
+    int n = 0;
+
+    assert_true(s->n_buffers > 1 && s->n_params < 15);
+    for (int i = 0; i < s->n_params; i++)
+        e[n++] = (struct safetensors_entry){s->param[i].name, s->param[i].desc,
+                                            p->state->weights +
+                                                p->state->param[i].offset};
+    e[n++] = (struct safetensors_entry){s->buffer[1].name, s->buffer[1].desc,
+                                        p->state->buffers +
+                                            p->state->buffer[1].offset};
+    snprintf(path, sizeof(path), "%s/w", p->dir);
+    write_weights(path, e, n);
+    assert_int_equal(ckpt_read_weights(path, s, &err), ERR_DATA);
+    snprintf(want, sizeof(want),
+             "%s: %s is missing, where 1 other running statistics are there",
+             path, s->buffer[0].name);
+    assert_string_equal(err.msg, want);
+    model_state_fill(p->state, 7);
+    assert_true(model_state_equal(s, p->state));
+}
+
+static void
 test_ckpt_weights_other_shape(void **state)
 {
     struct place *p = *state;
@@ -395,6 +424,7 @@ main(void)
         TEST(test_ckpt_scaler_switched_on),
         TEST(test_ckpt_weights_of_checkpoint),
         TEST(test_ckpt_weights_other_dtypes),
+        TEST(test_ckpt_weights_half_the_statistics),
         TEST(test_ckpt_weights_other_shape),
     };
 
