@@ -189,8 +189,9 @@ BATCH_SIZE = 8
 def spec_of(case_, folder):
     """What traind is given; the files are named by the test."""
     spec = dict(case_["spec"])
-    spec["data"] = {"train": {"format": "npy", "input": f"{folder}/x.npy",
-                              "target": f"{folder}/y.npy"},
+    files = {"format": "npy", "input": f"{folder}/x.npy",
+             "target": f"{folder}/y.npy"}
+    spec["data"] = {"train": files, "validation": files,
                     "batch_size": BATCH_SIZE, "shuffle": False}
     spec["initial_weights"] = f"{folder}/start.safetensors"
     return spec

@@ -107,6 +107,17 @@ def compare_steps(job, attempt, want, limits):
     return worst
 
 
+def compare_evaluation(attempt, want, limits, u):
+    got = attempt.events("evaluation")[-1]
+    d = relative(got["loss"], want["loss"])
+    check(d <= limits[0] * (1 + limits[1] * u) or LOOSE,
+          f"evaluation: loss {got['loss']!r}, want {want['loss']!r}")
+    if "accuracy" in want:
+        check(abs(got["accuracy"] - want["accuracy"]) < 1e-6,
+              f"accuracy {got['accuracy']}, want {want['accuracy']}")
+    return d / (1 + limits[1] * u)
+
+
 def compare_weights(job, want, limit):
     got = job.weights(job.checkpoints()[-1])
     worst = 0.0
@@ -145,8 +156,12 @@ def run(name):
             a = job.run()
             equal(a.status, 0, "exit status; " + a.stderr())
             worst = compare_steps(job, a, want, limits)
+            evaluation = compare_evaluation(
+                a, want["evaluation"], limits,
+                sum(not w["skipped"] for w in want["steps"]))
             weights = compare_weights(job, want, limits[2])
     print(f"{name}: loss {worst[0]:.1e}, norm {worst[1]:.1e}, "
+          f"evaluation {evaluation:.1e}, "
           f"weights {weights:.1e}", flush=True)
 
 

@@ -86,7 +86,7 @@ class Net:
         self.dtype = HALVES.get(amp.get("dtype"))
         self.regions = amp.get("fp32_regions", [])
         self.round_weights = amp.get("wgrad_rounding") == "pytorch"
-        self.tracked = 0
+        self.tracked, self.training = 0, True
 
     def param(self, path, what, *shape):
         name = f"{path}.{what}"
@@ -155,7 +155,7 @@ class Net:
             mean = self.buffer(path, "running_mean", c)
             var = self.buffer(path, "running_var", c)
             return self.as_given(v, lambda x: F.batch_norm(
-                x, mean, var, w, b, True, a.get("momentum", 0.1),
+                x, mean, var, w, b, self.training, a.get("momentum", 0.1),
                 a.get("eps", 1e-5)))
         if kind == "layer_norm":
             n = x.shape[-1:]
@@ -355,7 +355,24 @@ def train(name, case):
         Peak.end_iteration()
         step.update(scale_after=scaler.scale.item(), tracker=scaler.tracker)
         steps.append(step)
-    return net, steps, moments(net, opt)
+    return net, steps, moments(net, opt), evaluate(net, spec, x, t)
+
+
+def evaluate(net, spec, x, t):
+    """Loss and accuracy over the whole set, in evaluation mode."""
+    net.training = False
+    with torch.no_grad():
+        y = net(x)
+    net.training = True
+    total, count = loss_sum(spec, y, t)
+    out = {"loss": total.item() / count}
+    if t.dtype == torch.int64:
+        best = y.topk(2, 1).values
+        lead = (best[:, 0] - best[:, 1]).min().item()
+        # Near ties may be decided by rounding: then it is not compared.
+        if lead > (1e-4 if net.dtype is None else 0.02):
+            out["accuracy"] = int((y.argmax(1) == t).sum()) / count
+    return out
 
 
 def moments(net, opt):
@@ -383,7 +400,7 @@ def main():
     here = os.path.dirname(os.path.abspath(__file__))
     for name in sys.argv[1:] or CASES:
         Peak.largest, Peak.margin = 0.0, math.inf
-        net, steps, moved = train(name, CASES[name])
+        net, steps, moved, evaluation = train(name, CASES[name])
         if net.dtype == torch.float16:
             # Else the tests would depend on the last bit of a sum.
             assert Peak.margin > 0.02, (name, Peak.margin)
@@ -393,6 +410,7 @@ def main():
         out = {"torch": torch.__version__, "batches_tracked": net.tracked,
                "steps": [{k: tidy(v) if isinstance(v, float) and k != "lr"
                           else v for k, v in s.items()} for s in steps],
+               "evaluation": {k: tidy(v) for k, v in evaluation.items()},
                "final": listed(tensors), "moments": listed(moved)}
         path = os.path.join(here, "oracle", name + ".json")
         with open(path, "w", encoding="utf-8") as f:
