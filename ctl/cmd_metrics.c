@@ -137,7 +137,8 @@ const struct cmd cmd_metrics = {
     .doc = "loss, loss scale, learning rate and gradient norm by iteration",
     .detail = "Without --max-points a person gets about 50 rows, and the forms "
               "for programs all of them. A row of a thinned history stands for "
-              "several iterations and keeps their smallest and largest loss.",
+              "several iterations: it has their mean loss and time, and all "
+              "else of the last.",
     .options =
         (const struct args_option[]){
             {"max-points", 0, "N", "thin to at most N rows; 0 = all"},

@@ -150,6 +150,12 @@ check_files(struct session *s, const struct specfile *file,
             continue;
         struct view_fault fault;
         view_init(VIEW_ID_fault, &fault);
+        int line, col;
+        if (spec_find_place(file->text, strlen(file->text), named[i].key, &line,
+                            &col)) {
+            fault.line = line;
+            fault.col = col;
+        }
         fault.path = named[i].key;
         fault.message = text;
         fn(s, file, &fault, ctx);

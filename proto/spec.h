@@ -214,6 +214,11 @@ void spec_faults_fini(struct spec_faults *faults);
 int spec_parse(const char *text, size_t len, struct spec **out,
                struct spec_faults *faults);
 
+/* Place (1-based) of the value at a path of keys alone, as in
+ * "data.train.input"; false and 0, 0 where text has no such value. */
+bool spec_find_place(const char *text, size_t len, const char *path, int *line,
+                     int *col);
+
 /* Makes relative paths absolute against dir (absolute, textual). */
 int spec_resolve_paths(struct spec *spec, const char *dir, struct err *err);
 

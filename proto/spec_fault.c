@@ -108,3 +108,36 @@ spec_fault_unknown(struct spec_reader *r, size_t at, int node, const char *what,
     else
         spec_fault_add(r, at, node, NULL, "unknown %s; known: %s", what, list);
 }
+
+/* The member of `object` that the first key of *path names; *path moves on. */
+static int
+step_into(const struct spec_tree *tree, int object, const char **path)
+{
+    const size_t len = strcspn(*path, ".");
+    char key[64];
+
+    if (tree->nodes[object].type != SPEC_NODE_OBJECT || len >= sizeof(key))
+        return -1;
+    memcpy(key, *path, len);
+    key[len] = '\0';
+    *path += len + ((*path)[len] == '.');
+    return spec_locate_find(tree, object, key);
+}
+
+bool
+spec_find_place(const char *text, size_t len, const char *path, int *line,
+                int *col)
+{
+    struct spec_tree tree;
+    int at = -1;
+
+    *line = *col = 0;
+    if (spec_locate_init(&tree, text, len) == 0)
+        at = 0;
+    while (at >= 0 && *path != '\0')
+        at = step_into(&tree, at, &path);
+    if (at >= 0)
+        spec_locate_place(&tree, tree.nodes[at].start, line, col);
+    spec_locate_fini(&tree);
+    return at >= 0;
+}
