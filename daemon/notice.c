@@ -175,10 +175,10 @@ notice_from_event(struct notice *n, const struct job *job,
         return true;
     case EVENT_CHECKPOINT_FAILED:
         n->kind = "warning";
-        snprintf(n->text, sizeof(n->text), "checkpoint %s%s%.180s",
-                 e->u.checkpoint_failed.name,
-                 e->u.checkpoint_failed.name[0] != '\0' ? ": " : "",
-                 e->u.checkpoint_failed.text);
+        snprintf(n->text, sizeof(n->text), "%s%.64s: %.150s",
+                 e->u.checkpoint_failed.name[0] != '\0' ? "not resumed from "
+                                                        : "checkpoint failed",
+                 e->u.checkpoint_failed.name, e->u.checkpoint_failed.text);
         return true;
     case EVENT_WARNING:
         n->kind = "warning";

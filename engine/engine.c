@@ -162,9 +162,14 @@ report_bad(const struct engine *e, const char *name, const struct err *why,
            struct err *err)
 {
     struct event event = {.kind = EVENT_CHECKPOINT_FAILED};
+    const char *text = why->msg;
+    const size_t len = strlen(name);
 
+    /* The event has the name in a field of its own. */
+    if (strncmp(text, name, len) == 0 && strncmp(text + len, ": ", 2) == 0)
+        text += len + 2;
     event.u.checkpoint_failed.name = name;
-    event.u.checkpoint_failed.text = why->msg;
+    event.u.checkpoint_failed.text = text;
     return report_emit(&e->report, &event, err);
 }
 

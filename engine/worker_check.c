@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int
 worker_check_threads(const struct spec *spec)
@@ -64,17 +65,22 @@ print_faults(const char *path, const struct spec_faults *faults)
     }
 }
 
+/* Relative paths are meant from the working directory, as in a submission. */
 static int
 load_spec(const char *path, struct spec **spec, struct err *err)
 {
-    char *absolute = realpath(path, NULL);
+    char *cwd = getcwd(NULL, 0);
     struct spec_faults faults = {0};
     size_t len = 0;
     char *text = read_file(path, &len, err);
     int rc = err->code;
 
-    if (text == NULL || absolute == NULL)
+    if (text == NULL)
         goto out;
+    if (cwd == NULL) {
+        rc = err_set_errno(err, ERR_IO, errno, "the working directory");
+        goto out;
+    }
     rc = spec_parse(text, len, spec, &faults);
     if (rc != 0) {
         print_faults(path, &faults);
@@ -82,12 +88,11 @@ load_spec(const char *path, struct spec **spec, struct err *err)
                 faults.n == 1 ? "" : "s");
         goto out;
     }
-    *strrchr(absolute, '/') = '\0';
-    rc = spec_resolve_paths(*spec, absolute[0] != '\0' ? absolute : "/", err);
+    rc = spec_resolve_paths(*spec, cwd, err);
 out:
     spec_faults_fini(&faults);
     free(text);
-    free(absolute);
+    free(cwd);
     return rc;
 }
 

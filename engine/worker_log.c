@@ -93,9 +93,12 @@ print_body(FILE *out, const struct event *e)
                 (double)e->u.checkpoint.duration_us / 1e3);
         break;
     case EVENT_CHECKPOINT_FAILED:
-        fprintf(out, "checkpoint failed: %s%s%s\n", e->u.checkpoint_failed.name,
-                e->u.checkpoint_failed.name[0] != '\0' ? ": " : "",
-                e->u.checkpoint_failed.text);
+        if (e->u.checkpoint_failed.name[0] != '\0')
+            fprintf(out, "not resumed from %s: %s\n",
+                    e->u.checkpoint_failed.name, e->u.checkpoint_failed.text);
+        else
+            fprintf(out, "checkpoint failed: %s\n",
+                    e->u.checkpoint_failed.text);
         break;
     case EVENT_WARNING: fprintf(out, "warning: %s\n", e->u.warning.text); break;
     case EVENT_FINISHED: print_finished(out, e); break;

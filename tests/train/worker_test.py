@@ -413,13 +413,13 @@ def test_attempt_is_used_once():
 
 # ---- --check ----------------------------------------------------------------
 
-def run_check(text):
+def run_check(text, cwd=None):
     path = os.path.join(DATA, "check.json")
     with open(path, "w", encoding="utf-8") as f:
         f.write(text)
     return path, subprocess.run([os.path.join(BIN, "traind-worker"),
                                  "--check", path], capture_output=True,
-                                text=True, check=False)
+                                text=True, check=False, cwd=cwd)
 
 
 def test_check_prints_the_plan():
@@ -429,6 +429,16 @@ def test_check_prints_the_plan():
                  "== memory ==", "== totals ==", "fc1.weight.to_f16",
                  "parameters   227", "activations  "):
         check(part in r.stdout, f"{part} is not in the plan")
+
+
+def test_check_takes_paths_from_the_working_directory():
+    text = json.dumps(spec()).replace(DATA + "/", "")
+    check(DATA not in text, text)
+    _, r = run_check(text, cwd=DATA)
+    equal(r.returncode, 0, r.stderr)
+    _, r = run_check(text, cwd="/")
+    equal(r.returncode, 74, r.stderr)
+    check("/x.npy" in r.stderr, r.stderr)
 
 
 def test_check_finds_every_fault():
