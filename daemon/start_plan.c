@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/spec.h"
+
 /* More are never tried: with so many damaged ones it is time to ask. */
 #define MAX_RESUME 64
 
@@ -18,6 +20,7 @@ struct start_plan {
     double best_metric;
     /* while asking */
     int64_t target;
+    bool smaller;
     start_plan_fn *done;
     void *ctx;
 };
@@ -71,11 +74,34 @@ make_room(struct start_plan *plan, const struct checkpoints *list)
     return true;
 }
 
+/* The best of the line that the attempt goes on with: not of one that it
+ * leaves. Of equal ones the first. */
+static void
+choose_best(struct start_plan *plan, const struct checkpoints *list,
+            const struct checkpoints_item *goal, bool smaller)
+{
+    for (int i = 0; i < list->n; i++) {
+        const struct checkpoints_item *item = &plan->v[i];
+        bool here = goal == NULL || goal->live ? item->live
+                                               : item->attempt == goal->attempt;
+
+        if (!here || !item->good || isnan(item->metric) ||
+            (goal != NULL && item->iteration > goal->iteration))
+            continue;
+        if (isnan(plan->best_metric) ||
+            (smaller ? item->metric < plan->best_metric
+                     : item->metric > plan->best_metric)) {
+            plan->best = item->name;
+            plan->best_metric = item->metric;
+        }
+    }
+}
+
 int
 start_plan_choose(struct start_plan *plan, const struct checkpoints *list,
-                  int64_t target, struct err *err)
+                  int64_t target, bool smaller, struct err *err)
 {
-    const struct checkpoints_item *goal;
+    const struct checkpoints_item *goal = NULL;
     int64_t limit = INT64_MAX;
 
     clear(plan);
@@ -98,11 +124,8 @@ start_plan_choose(struct start_plan *plan, const struct checkpoints *list,
         if (!item->live || !item->good || item->iteration > limit)
             continue;
         plan->keep[plan->n_keep++] = item->name;
-        if (item->best) {
-            plan->best = item->name;
-            plan->best_metric = item->metric;
-        }
     }
+    choose_best(plan, list, goal, smaller);
     for (int i = plan->n_keep - 1; i >= 0 && target == 0; i--)
         if (plan->n_resume < MAX_RESUME)
             plan->resume[plan->n_resume++] = plan->keep[i];
@@ -117,8 +140,22 @@ on_gathered(void *ctx, int rc, const struct checkpoints *list,
     struct err why = *err;
 
     if (rc == 0)
-        rc = start_plan_choose(plan, list, plan->target, &why);
+        rc = start_plan_choose(plan, list, plan->target, plan->smaller, &why);
     plan->done(plan->ctx, rc, &why);
+}
+
+/* Does a smaller metric make a better checkpoint of this job? */
+static bool
+is_smaller_better(const char *text)
+{
+    struct spec_faults faults = {0};
+    struct spec *spec = NULL;
+    bool smaller = spec_parse(text, strlen(text), &spec, &faults) == 0 &&
+                   spec->checkpoint.best == SPEC_METRIC_LOSS;
+
+    spec_faults_fini(&faults);
+    spec_destroy(&spec);
+    return smaller;
 }
 
 void
@@ -126,6 +163,7 @@ start_plan_make(struct start_plan *plan, struct store *store,
                 const struct job *job, start_plan_fn *done, void *ctx)
 {
     plan->target = job->row.resume_checkpoint;
+    plan->smaller = is_smaller_better(job->row.spec);
     plan->done = done;
     plan->ctx = ctx;
     checkpoints_gather(store, job->row.view.id, on_gathered, plan);

@@ -23,9 +23,10 @@ typedef void start_plan_fn(void *ctx, int rc, const struct err *err);
 void start_plan_make(struct start_plan *plan, struct store *store,
                      const struct job *job, start_plan_fn *done, void *ctx);
 
-/* The pure part: lists out of rows. target 0 = no rollback. */
+/* The pure part: lists out of rows. target 0 = no rollback; smaller: of two
+ * metrics the smaller is better. */
 int start_plan_choose(struct start_plan *plan, const struct checkpoints *list,
-                      int64_t target, struct err *err);
+                      int64_t target, bool smaller, struct err *err);
 
 /* Strings are borrowed from plan and job. */
 void start_plan_fill(const struct start_plan *plan, const struct job *job,

@@ -159,7 +159,8 @@ set_live_line(struct store_op *op, struct store_conn *conn,
         return false;
     if (writer > 0 && !live && !switch_line(op, conn, a, writer, e->iteration))
         return false;
-    return abandon_after(op, conn, a->job, a->attempt, e->iteration);
+    return abandon_after(op, conn, a->job, a->attempt, e->iteration) &&
+           store_choose_best(op, conn, a->job);
 }
 
 static bool
@@ -310,7 +311,7 @@ set_checkpoint_state(struct store_op *op, struct store_conn *conn,
     if (stmt == NULL)
         return false;
     store_sql_bind(stmt, "sis", state, a->job, name);
-    return store_sql_run(op, stmt);
+    return store_sql_run(op, stmt) && store_choose_best(op, conn, a->job);
 }
 
 static bool

@@ -300,7 +300,7 @@ store_write_checkpoint(struct store_op *op, struct store_conn *conn,
     if (!store_sql_run(op, stmt))
         return false;
     op->id = sqlite3_last_insert_rowid(conn->db);
-    return true;
+    return !c->best || store_choose_best(op, conn, c->job);
 }
 
 static void
@@ -344,7 +344,19 @@ run_mark_checkpoint(struct store_op *op, struct store_conn *conn)
     if (stmt == NULL)
         return;
     store_sql_bind(stmt, "si", a->state, a->checkpoint);
-    store_sql_run(op, stmt);
+    if (!store_sql_run(op, stmt))
+        return;
+    stmt =
+        store_sql_prepare(op, conn, "SELECT job FROM checkpoint WHERE id = ?");
+    if (stmt == NULL)
+        return;
+    store_sql_bind(stmt, "i", a->checkpoint);
+    if (store_sql_row(op, stmt)) {
+        int64_t job = sqlite3_column_int64(stmt, 0);
+
+        sqlite3_reset(stmt);
+        store_choose_best(op, conn, job);
+    }
 }
 
 void

@@ -18,4 +18,9 @@ bool store_write_event(struct store_op *op, struct store_conn *conn,
 bool store_write_checkpoint(struct store_op *op, struct store_conn *conn,
                             const struct view_checkpoint *c);
 
+/* store_best.c: marks the best good checkpoint of the live line by the job's
+ * own rule, and no other. A job without such a rule keeps its marks. */
+bool store_choose_best(struct store_op *op, struct store_conn *conn,
+                       int64_t job);
+
 #endif

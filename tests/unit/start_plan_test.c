@@ -13,7 +13,7 @@
 #define ITEM(i, it, l, g, b, n)                                                \
     {                                                                          \
         .id = (i), .iteration = (it), .live = (l), .good = (g), .best = (b),   \
-        .metric = (double)(i) / 10, .name = n                                  \
+        .attempt = 1, .metric = (b) ? 0.9 : (double)(i) / 10, .name = n        \
     }
 static struct checkpoints_item items[] = {
     ITEM(1, 100, true, true, false, "it000000100-a1"),
@@ -54,7 +54,7 @@ test_start_plan_newest_first(void **ctx)
     struct err err;
 
     (void)ctx;
-    assert_int_equal(start_plan_choose(plan, &list, 0, &err), 0);
+    assert_int_equal(start_plan_choose(plan, &list, 0, false, &err), 0);
     fill(plan, &s);
     assert_int_equal(s.resume.n, 3);
     assert_string_equal(s.resume.v[0], "it000000350-a2");
@@ -64,7 +64,11 @@ test_start_plan_newest_first(void **ctx)
     assert_int_equal(s.keep.n, 3);
     assert_string_equal(s.keep.v[0], "it000000100-a1");
     assert_string_equal(s.best, "it000000200-a1");
-    assert_true(s.best_metric == 0.2);
+    assert_true(s.best_metric == 0.9);
+    /* Of a loss the smaller is better. */
+    assert_int_equal(start_plan_choose(plan, &list, 0, true, &err), 0);
+    fill(plan, &s);
+    assert_string_equal(s.best, "it000000100-a1");
     start_plan_destroy(&plan);
 }
 
@@ -76,7 +80,7 @@ test_start_plan_from_scratch(void **ctx)
     struct err err;
 
     (void)ctx;
-    assert_int_equal(start_plan_choose(plan, &none, 0, &err), 0);
+    assert_int_equal(start_plan_choose(plan, &none, 0, false, &err), 0);
     fill(plan, &s);
     assert_int_equal(s.resume.n, 0);
     assert_false(s.resume_required);
@@ -92,21 +96,24 @@ test_start_plan_rollback_is_exact(void **ctx)
     struct err err;
 
     (void)ctx;
-    assert_int_equal(start_plan_choose(plan, &list, 1, &err), 0);
+    assert_int_equal(start_plan_choose(plan, &list, 1, false, &err), 0);
     fill(plan, &s);
     assert_int_equal(s.resume.n, 1);
     assert_string_equal(s.resume.v[0], "it000000100-a1");
     assert_true(s.resume_required);
     assert_int_equal(s.keep.n, 1); /* later ones are about to be abandoned */
-    assert_string_equal(s.best, "");
+    /* The best one, too: it is the best of those that are left. */
+    assert_string_equal(s.best, "it000000100-a1");
+    assert_true(s.best_metric == 0.1);
     /* To an abandoned line: that very one, too. */
-    assert_int_equal(start_plan_choose(plan, &list, 4, &err), 0);
+    assert_int_equal(start_plan_choose(plan, &list, 4, false, &err), 0);
     fill(plan, &s);
     assert_string_equal(s.resume.v[0], "it000000400-a1");
     assert_int_equal(s.resume.n, 1);
+    assert_true(s.best_metric == 0.9);
     /* Not good, not there: never from somewhere else instead. */
-    assert_int_equal(start_plan_choose(plan, &list, 5, &err), ERR_CKPT);
-    assert_int_equal(start_plan_choose(plan, &list, 77, &err), ERR_CKPT);
+    assert_int_equal(start_plan_choose(plan, &list, 5, false, &err), ERR_CKPT);
+    assert_int_equal(start_plan_choose(plan, &list, 77, false, &err), ERR_CKPT);
     start_plan_destroy(&plan);
 }
 

@@ -30,7 +30,7 @@ struct bench {
     struct view_metric metric[64];
     struct view_scale scale[64];
     struct view_checkpoint checkpoint[64];
-    char name[64][64];
+    char name[64][64], label[64][64];
     struct store_job job;
     int n;
     bool more;
@@ -210,6 +210,19 @@ put_step(struct script *s, double loss, bool skipped)
 }
 
 static void
+put_measured(struct script *s, const char *name, double metric, bool best)
+{
+    struct event e = {.kind = EVENT_CHECKPOINT};
+
+    e.u.checkpoint.name = name;
+    e.u.checkpoint.digest = "abc";
+    e.u.checkpoint.best = best;
+    e.u.checkpoint.has_metric = true;
+    e.u.checkpoint.metric = metric;
+    put_event(s, &e);
+}
+
+static void
 put_checkpoint(struct script *s, const char *name, bool best)
 {
     struct event e = {.kind = EVENT_CHECKPOINT};
@@ -280,6 +293,7 @@ on_checkpoints(void *ctx, int rc, const void *items, int n, bool more,
     for (int i = 0; i < n && i < 64; i++) {
         b->checkpoint[i] = ((const struct view_checkpoint *)items)[i];
         snprintf(b->name[i], sizeof(b->name[i]), "%s", b->checkpoint[i].state);
+        snprintf(b->label[i], sizeof(b->label[i]), "%s", b->checkpoint[i].name);
     }
 }
 
@@ -402,6 +416,85 @@ test_store_later_attempt_abandons_rows_beyond_its_start(void **state)
     assert_int_equal(b->n, 2);
     assert_true(b->checkpoint[0].live && b->checkpoint[0].best);
     assert_false(b->checkpoint[1].live);
+}
+
+#define BEST_SPEC                                                              \
+    "{\"data\": {\"train\": {\"format\": \"npy\", \"input\": \"/x\","          \
+    " \"target\": \"/y\"}, \"validation\": {\"format\": \"npy\","              \
+    " \"input\": \"/x\", \"target\": \"/y\"}, \"batch_size\": 8},"             \
+    " \"model\": [\"relu\"], \"loss\": \"cross_entropy\","                     \
+    " \"optimizer\": \"adam\", \"checkpoint\": {\"best\": \"%s\"}}"
+
+/* Name of the one that is marked best, "" for none; never two. */
+static const char *
+best_of(struct bench *b, int64_t job)
+{
+    const char *name = "";
+
+    query(b, MESSAGE_ID_checkpoints, job, true, 0, on_checkpoints);
+    for (int i = 0; i < b->n; i++) {
+        if (!b->checkpoint[i].best)
+            continue;
+        assert_string_equal(name, "");
+        assert_true(b->checkpoint[i].live);
+        name = b->label[i];
+    }
+    return name;
+}
+
+static void
+best_is_of_the_live_line(struct bench *b, const char *rule, double sign)
+{
+    char spec[1024];
+    struct script one = {0}, two = {0}, three = {0};
+    struct store_job row = make_job("a");
+    int64_t job;
+
+    snprintf(spec, sizeof(spec), BEST_SPEC, rule);
+    row.spec = spec;
+    store_insert_job(b->store, &row, on_done, b);
+    settle(b);
+    job = b->id;
+    begin_attempt(b, job, 1);
+    put_started(&one, "", "{}");
+    put_step(&one, 1, false);
+    put_measured(&one, "it000000001-a1", sign * 0.5, true);
+    put_step(&one, 1, false);
+    put_measured(&one, "it000000002-a1", sign * 0.7, true);
+    put_step(&one, 1, false);
+    put_measured(&one, "it000000003-a1", sign * 0.6, false);
+    put_step(&one, 1, false);
+    put_measured(&one, "it000000004-a1", sign * 0.9, true);
+    ingest(b, job, 1, &one);
+    assert_string_equal(best_of(b, job), "it000000004-a1");
+
+    /* Back to before the best one. */
+    begin_attempt(b, job, 2);
+    two.iteration = two.updates = 3;
+    put_started(&two, "it000000003-a1", "{}");
+    ingest(b, job, 2, &two);
+    assert_string_equal(best_of(b, job), "it000000002-a1");
+
+    /* That line again. */
+    begin_attempt(b, job, 3);
+    three.iteration = three.updates = 4;
+    put_started(&three, "it000000004-a1", "{}");
+    ingest(b, job, 3, &three);
+    assert_string_equal(best_of(b, job), "it000000004-a1");
+
+    /* It turns out to be damaged. */
+    store_mark_checkpoint(b->store, b->checkpoint[b->n - 1].id, "bad", on_done,
+                          b);
+    settle(b);
+    assert_int_equal(b->rc, 0);
+    assert_string_equal(best_of(b, job), "it000000002-a1");
+}
+
+static void
+test_store_best_is_of_the_live_line(void **state)
+{
+    best_is_of_the_live_line(*state, "accuracy", 1);
+    best_is_of_the_live_line(*state, "loss", -1);
 }
 
 static void
@@ -690,6 +783,7 @@ main(void)
         TEST(test_store_ingest_tells_nan_and_inf_apart),
         TEST(test_store_ingest_bad_line_does_not_stop_the_rest),
         TEST(test_store_later_attempt_abandons_rows_beyond_its_start),
+        TEST(test_store_best_is_of_the_live_line),
         TEST(test_store_going_back_to_an_abandoned_line_revives_it),
         TEST(test_store_final_job_never_changes),
         TEST(test_store_find_latest_by_name_and_nobody),
