@@ -114,12 +114,24 @@ check_spec(const struct spec *spec, struct err *err)
     return rc;
 }
 
+/* The account of a caller; NULL: none. */
+static struct passwd *
+find_account(uid_t uid, struct passwd *account, char *buf, size_t size)
+{
+    struct passwd *found = NULL;
+
+    return getpwuid_r(uid, account, buf, size, &found) == 0 ? found : NULL;
+}
+
 /* May this caller have jobs here at all? */
 static int
 check_caller(const struct daemon *d, const struct request *request,
              struct err *err)
 {
     int64_t priority = request->args.submit.priority;
+    uid_t uid = request->peer.uid;
+    struct passwd account;
+    char buf[4096];
 
     if (d->draining)
         return err_set(err, ERR_AGAIN, "the daemon is going down");
@@ -135,7 +147,13 @@ check_caller(const struct daemon *d, const struct request *request,
         return err_set(err, ERR_DENIED,
                        "this traind runs as uid %u and cannot act for uid %u; "
                        "run your own: traind --user",
-                       (unsigned)geteuid(), (unsigned)request->peer.uid);
+                       (unsigned)geteuid(), (unsigned)uid);
+    if (geteuid() == 0 && uid != 0 &&
+        find_account(uid, &account, buf, sizeof(buf)) == NULL)
+        return err_set(err, ERR_DENIED,
+                       "uid %u has no account here: no worker could take its "
+                       "rights",
+                       (unsigned)uid);
     return 0;
 }
 
@@ -160,11 +178,10 @@ make_job(struct daemon *d, const struct request *request,
 {
     const struct view_submit *args = &request->args.submit;
     struct store_job row = {0};
-    struct passwd account, *found = NULL;
+    struct passwd account, *found;
     char buf[4096], number[24];
 
-    if (getpwuid_r(request->peer.uid, &account, buf, sizeof(buf), &found) != 0)
-        found = NULL;
+    found = find_account(request->peer.uid, &account, buf, sizeof(buf));
     snprintf(number, sizeof(number), "%u", (unsigned)request->peer.uid);
     view_init(VIEW_ID_job, &row.view);
     row.view.name = spec->name != NULL ? spec->name : "";
