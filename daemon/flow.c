@@ -198,8 +198,9 @@ on_started(struct daemon *d, struct job *job)
 {
     const struct job_change change = {.reason = "", .actor_uid = -1};
 
-    if (job->row.view.attempt > 1)
+    if (job->row.view.attempt > 1 && job->last_started != job->row.view.attempt)
         lineage_refresh(d, job);
+    job->last_started = job->row.view.attempt;
     /* The rollback has been carried out, unless another is under way. */
     if (job->intent != JOB_INTENT_ROLLBACK)
         job->row.resume_checkpoint = 0;

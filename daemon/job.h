@@ -68,6 +68,7 @@ struct job {
     } speed[JOB_SPEED_POINTS]; /* a ring of when which iteration was seen */
     int n_speed;
     int64_t n_evaluations; /* seen by this daemon */
+    int64_t last_started;  /* the attempt that has said so */
 };
 
 /* A copy of row with strings of its own. NULL: no memory. */

@@ -135,6 +135,9 @@ void store_find_job(struct store *store, int64_t id, store_rows_fn *done,
 void store_find_latest(struct store *store, int64_t uid, const char *name,
                        store_rows_fn *done, void *ctx);
 
+/* Calls that have not been answered yet. */
+int store_backlog(const struct store *store);
+
 /* A round trip through the writer's thread: for the watchdog. */
 void store_ping(struct store *store, store_done_fn *done, void *ctx);
 

@@ -130,18 +130,22 @@ switch_line(struct store_op *op, struct store_conn *conn,
             const struct ingest_args *a, int64_t attempt, int64_t upto)
 {
     const char *from = "";
-    int64_t began = 0;
+    int64_t began = 0, last = a->attempt;
     bool live;
 
     if (!abandon_after(op, conn, a->job, a->attempt, 0))
         return false;
-    while (attempt > 0) {
+    /* Only ever to earlier attempts: the worker's words may go in circles. */
+    for (; attempt > 0 && attempt < last;
+         attempt = writer_of(op, conn, a->job, from, &live)) {
+        last = attempt;
         if (!revive_upto(op, conn, a->job, attempt, upto))
             return false;
         if (!start_of(op, conn, a->job, attempt, &began, &from))
             break;
         upto = began;
-        attempt = *from == '\0' ? 0 : writer_of(op, conn, a->job, from, &live);
+        if (*from == '\0')
+            break;
     }
     return op->rc == 0;
 }
@@ -164,9 +168,19 @@ set_live_line(struct store_op *op, struct store_conn *conn,
 }
 
 static bool
+leave_out(struct store_op *op, struct store_conn *conn,
+          const struct ingest_args *a, const char *why)
+{
+    return store_write_event(op, conn, a->job, a->attempt, -1, "warning", why);
+}
+
+/* Once in an attempt: it is dear, and a worker begins only once. */
+static bool
 ingest_started(struct store_op *op, struct store_conn *conn,
                const struct ingest_args *a, const struct event *e)
 {
+    const char *policy =
+        e->u.started.policy[0] != '\0' ? e->u.started.policy : "{}";
     sqlite3_stmt *stmt = store_sql_prepare(
         op, conn,
         "UPDATE attempt SET resumed_from = ?, start_iteration = ?,"
@@ -175,15 +189,18 @@ ingest_started(struct store_op *op, struct store_conn *conn,
         "  FROM attempt AS p WHERE p.job = attempt.job"
         "  AND p.attempt < attempt.attempt AND p.policy <> ''"
         "  ORDER BY p.attempt DESC LIMIT 1), 0)"
-        " WHERE job = ? AND attempt = ?");
+        " WHERE job = ? AND attempt = ? AND policy = ''");
 
     if (stmt == NULL)
         return false;
     store_sql_bind(stmt, "siissii", e->u.started.checkpoint, e->iteration,
-                   e->iteration, e->u.started.policy, e->u.started.policy,
-                   a->job, a->attempt);
+                   e->iteration, policy, policy, a->job, a->attempt);
     if (!store_sql_run(op, stmt))
         return false;
+    if (sqlite3_changes(conn->db) == 0)
+        return leave_out(op, conn, a,
+                         "the worker says that it started once more; it is "
+                         "left out");
     return set_live_line(op, conn, a, e);
 }
 
@@ -282,7 +299,15 @@ ingest_checkpoint(struct store_op *op, struct store_conn *conn,
                   const struct ingest_args *a, const struct event *e)
 {
     struct view_checkpoint c;
+    char name[64];
 
+    /* It becomes a path: nothing but the one name that it can have. */
+    snprintf(name, sizeof(name), "it%09lld-a%lld", (long long)e->iteration,
+             (long long)a->attempt);
+    if (strcmp(name, e->u.checkpoint.name) != 0)
+        return leave_out(op, conn, a,
+                         "a checkpoint's name is not of its iteration and "
+                         "attempt; it is left out");
     view_init(VIEW_ID_checkpoint, &c);
     c.job = a->job;
     c.name = e->u.checkpoint.name;
@@ -378,6 +403,24 @@ handler_of(enum event_kind kind)
     return NULL;
 }
 
+/* What the tables refuse would be refused the next time, too. */
+static bool
+handle(struct store_op *op, struct store_conn *conn,
+       const struct ingest_args *a, const struct event *e)
+{
+    char text[ERR_SENTENCE_MAX + 64];
+
+    if (handler_of(e->kind)(op, conn, a, e))
+        return true;
+    if (op->rc != ERR_EXISTS)
+        return false;
+    snprintf(text, sizeof(text), "event %lld is left out: %s",
+             (long long)e->seq, op->err.msg);
+    op->rc = 0;
+    err_clear(&op->err);
+    return leave_out(op, conn, a, text);
+}
+
 /* One line. A bad one is told and passed over: it must not stop the rest. */
 static bool
 ingest_line(struct store_op *op, struct store_conn *conn,
@@ -397,13 +440,12 @@ ingest_line(struct store_op *op, struct store_conn *conn,
         return store_write_event(op, conn, a->job, a->attempt, -1, "warning",
                                  text);
     }
-    if (e.iteration != e.updates + e.skips) {
-        ok = store_write_event(op, conn, a->job, a->attempt, -1, "warning",
-                               "an event's iteration is not updates + skips; "
-                               "it is left out");
-    } else if (e.seq > at->seq) {
-        ok = handler_of(e.kind)(op, conn, a, &e);
-    }
+    if (e.iteration != e.updates + e.skips)
+        ok = leave_out(op, conn, a,
+                       "an event's iteration is not updates + skips; it is "
+                       "left out");
+    else if (e.seq > at->seq)
+        ok = handle(op, conn, a, &e);
     if (ok && e.seq > at->seq) {
         at->seq = e.seq;
         at->iteration = e.iteration;

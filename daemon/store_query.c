@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PAGE_ROWS 1000
+#define PAGE_ROWS   1000
+#define MOST_POINTS 10000 /* of a thinned curve; more fit no screen */
 
 /* ---- jobs ----------------------------------------------------------------- */
 
@@ -556,7 +557,8 @@ store_query(struct store *store, enum message_id what, int64_t job,
     args->job = job;
     args->from = query->from;
     args->to = query->to > 0 ? query->to : INT64_MAX;
-    args->max_points = query->max_points;
+    args->max_points =
+        query->max_points < MOST_POINTS ? query->max_points : MOST_POINTS;
     args->after_row = query->after_row;
     args->all_lines = query->all_lines;
     op->query = true;

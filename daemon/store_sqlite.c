@@ -33,6 +33,7 @@ struct store {
     pthread_t writer_thread, reader_thread;
     int n_threads;
     struct queue to_writer, to_reader, to_loop;
+    int backlog; /* loop's thread only */
     uv_async_t async;
 };
 
@@ -135,7 +136,15 @@ void
 store_op_submit(struct store *store, struct store_op *op)
 {
     assert(store->magic == STORE_MAGIC);
+    store->backlog++;
     queue_put(&store->to_writer, op);
+}
+
+int
+store_backlog(const struct store *store)
+{
+    assert(store->magic == STORE_MAGIC);
+    return store->backlog;
 }
 
 void *
@@ -348,6 +357,7 @@ on_async(uv_async_t *async)
         struct store_op *op = head;
 
         head = op->next;
+        store->backlog--;
         call_back(op);
     }
 }

@@ -318,7 +318,8 @@ read_counters(const json_t *object, struct event *event, struct err *err)
         const json_t *value = json_object_get(object, counters[i].name);
         json_int_t v = json_integer_value(value);
 
-        if (!json_is_integer(value) || v < 0)
+        /* Two of them can always be added. */
+        if (!json_is_integer(value) || v < 0 || v > INT64_MAX / 2)
             return err_set(err, ERR_PROTO,
                            "event.%s must be an integer, 0 or more",
                            counters[i].name);

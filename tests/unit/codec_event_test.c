@@ -195,6 +195,8 @@ test_codec_event_bad(void **state)
         {"{}", "event.seq must be an integer, 0 or more"},
         {"{\"seq\":-1}", "event.seq must be an integer, 0 or more"},
         {"{\"seq\":1.5}", "event.seq must be an integer, 0 or more"},
+        {"{\"seq\":9223372036854775807}",
+         "event.seq must be an integer, 0 or more"},
         {HEAD "\"x\":1}", "event.kind must be a string"},
         {HEAD "\"kind\":\"stepp\"}", "unknown kind of event \"stepp\""},
         {HEAD "\"kind\":\"step\",\"loss\":\"nan\"}",

@@ -378,6 +378,75 @@ test_store_ingest_bad_line_does_not_stop_the_rest(void **state)
     assert_int_equal(b->n, 1);
 }
 
+/* A submitter can write into its job's events.jsonl what it likes. */
+static void
+test_store_hostile_events_do_not_stop_the_rest(void **state)
+{
+    struct bench *b = *state;
+    struct script one = {0}, two = {0}, three = {0};
+    struct event e = {.kind = EVENT_SCALE};
+    int64_t job = insert_job(b, "a");
+
+    begin_attempt(b, job, 1);
+    put_started(&one, "", "");
+    put_step(&one, 1, false);
+    /* What the table refuses: a scale that is no number. */
+    e.u.scale.cause = EVENT_SCALE_GROWTH;
+    e.u.scale.before = e.u.scale.after = NAN;
+    put_event(&one, &e);
+    put_checkpoint(&one, "../../../etc", true);
+    put_checkpoint(&one, "it000000001-a2", true);
+    put_checkpoint(&one, "it000000001-a1", true);
+    /* It started from a checkpoint of its own. */
+    put_started(&one, "it000000001-a1", "");
+    put_step(&one, 1, false);
+    ingest(b, job, 1, &one);
+    query(b, MESSAGE_ID_metrics, job, false, 0, on_metrics);
+    assert_int_equal(b->n, 2);
+    query(b, MESSAGE_ID_checkpoints, job, true, 0, on_checkpoints);
+    assert_int_equal(b->n, 1);
+    assert_string_equal(b->label[0], "it000000001-a1");
+
+    /* Lines that go in a circle have an end. */
+    begin_attempt(b, job, 2);
+    two.iteration = two.updates = 1;
+    put_checkpoint(&two, "it000000001-a2", false);
+    put_started(&two, "it000000001-a2", "");
+    put_step(&two, 1, false);
+    ingest(b, job, 2, &two);
+    begin_attempt(b, job, 3);
+    put_started(&three, "", "");
+    ingest(b, job, 3, &three);
+    begin_attempt(b, job, 4);
+    three = two;
+    ingest(b, job, 4, &three);
+    query(b, MESSAGE_ID_metrics, job, false, 0, on_metrics);
+    assert_int_equal(b->rc, 0);
+    assert_true(b->n >= 1);
+}
+
+static void
+test_store_thinning_has_a_bound(void **state)
+{
+    struct bench *b = *state;
+    struct script one = {0};
+    struct view_query q;
+    int64_t job = insert_job(b, "a");
+
+    begin_attempt(b, job, 1);
+    put_started(&one, "", "{}");
+    for (int i = 0; i < 5; i++)
+        put_step(&one, 1, false);
+    ingest(b, job, 1, &one);
+    view_init(VIEW_ID_query, &q);
+    q.max_points = INT64_MAX;
+    store_query(b->store, MESSAGE_ID_metrics, job, &q, on_metrics, b);
+    settle(b);
+    assert_int_equal(b->rc, 0);
+    assert_int_equal(b->n, 5);
+    assert_int_equal(store_backlog(b->store), 0);
+}
+
 static void
 test_store_later_attempt_abandons_rows_beyond_its_start(void **state)
 {
@@ -783,6 +852,8 @@ main(void)
         TEST(test_store_ingest_tells_nan_and_inf_apart),
         TEST(test_store_ingest_bad_line_does_not_stop_the_rest),
         TEST(test_store_later_attempt_abandons_rows_beyond_its_start),
+        TEST(test_store_hostile_events_do_not_stop_the_rest),
+        TEST(test_store_thinning_has_a_bound),
         TEST(test_store_best_is_of_the_live_line),
         TEST(test_store_going_back_to_an_abandoned_line_revives_it),
         TEST(test_store_final_job_never_changes),
