@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BACKLOG_MAX 2048
+
 #define HANDLER_CONTROL(name) command_##name
 #define HANDLER_ORDER(name)   NULL
 #define HANDLER_REPORT(name)  NULL
@@ -31,6 +33,17 @@ command_refuse(struct request *request, int code, const char *fmt, ...)
     va_end(ap);
     err_set(&err, code, "%s", text);
     request_refuse(request, &err, NULL);
+}
+
+/* The store answers even while the daemon is taken apart; what a command would
+ * change is gone by then. */
+bool
+command_is_over(const struct daemon *d, struct request *request)
+{
+    if (d->control != NULL)
+        return false;
+    request_drop(request);
+    return true;
 }
 
 /* ---- which job ------------------------------------------------------------*/
@@ -143,6 +156,10 @@ on_found(void *ctx, int rc, const void *items, int n, bool more,
     struct job *job;
 
     (void)more;
+    if (command_is_over(l->d, request)) {
+        free(l);
+        return;
+    }
     if (rc != 0) {
         request_refuse(request, err, NULL);
     } else if (n == 0) {
@@ -195,6 +212,14 @@ command_handle(struct daemon *d, struct request *request)
 
     assert(handlers[request->message] != NULL);
     err_clear(&err);
+    /* A client may ask and go, and ask again: what it asked for is still
+     * done, so the line must have an end. */
+    if (store_backlog(d->store) >= BACKLOG_MAX && !request->peer.admin) {
+        command_refuse(request, ERR_AGAIN,
+                       "%d questions wait for the database already",
+                       BACKLOG_MAX);
+        return;
+    }
     if (codec_read(request->doc, 0, message->request, &request->args, &err) !=
         0)
         request_refuse(request, &err, NULL);

@@ -26,6 +26,10 @@ typedef void command_fn(struct daemon *d, struct request *request,
 
 void command_handle(struct daemon *d, struct request *request);
 
+/* For what waited for the store: true when the daemon is being taken apart;
+ * the request is gone then. */
+bool command_is_over(const struct daemon *d, struct request *request);
+
 /* Answers with a sentence; consumes the request. */
 void command_refuse(struct request *request, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

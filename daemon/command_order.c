@@ -158,6 +158,10 @@ on_checkpoints(void *ctx, int rc, const struct checkpoints *list,
 {
     struct going_back *g = ctx;
 
+    if (command_is_over(g->d, g->request)) {
+        free(g);
+        return;
+    }
     if (rc != 0)
         request_refuse(g->request, err, NULL);
     else

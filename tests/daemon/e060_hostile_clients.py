@@ -3,6 +3,7 @@
 """Clients that hang, lie, flood or die (case C64)."""
 import json
 import os
+import random
 import signal
 import socket
 import struct
@@ -132,6 +133,46 @@ def closes_in_the_middle_of_a_reply():
         answered_fast(d)
 
 
+def gone_before_the_store_answers():
+    """asked and gone, many times over: answers find nobody and end there"""
+    with Daemon() as d:
+        blobs(d.dir)
+        done = d.submit(mlp_spec(d.dir), "--wait")
+        job = d.submit(mlp_spec(d.dir, train={"epochs": 1000000}))
+        d.wait_iteration(job, 20)
+        verbs = [("list", {"all": True}), ("paths", {"job": "@"}),
+                 ("submit", {"spec": json.dumps(mlp_spec(d.dir)),
+                             "idempotency_key": "once"}),
+                 ("follow", {"job": "@", "credit": 1000}),
+                 ("wait", {"job": "@"}), ("checkpoint", {"job": "@"}),
+                 ("rollback", {"job": str(job), "to": "last",
+                               "dry_run": True})]
+        verbs += [(v, {"job": str(done)}) for v in (
+            "status", "metrics", "scale", "skips", "incidents",
+            "evaluations", "checkpoints", "attempts")]
+        r = random.Random(0)
+        for i in range(200):
+            s = connect(d)
+            for n, (verb, args) in enumerate(r.sample(verbs, 12), 1):
+                s.sendall(frame(json.dumps(
+                    {"id": n, "verb": verb, "args": args}).encode()))
+            if i % 3 == 0:
+                read_frame(s)
+                read_frame(s)
+            s.close()
+        answered_fast(d)
+        check(d.process.poll() is None, "the daemon lives")
+        equal(d.status(job)["state"], "running", "nothing was done to it")
+        # The same while it goes down.
+        s = connect(d)
+        for n in range(1, 30):
+            s.sendall(frame(json.dumps(
+                {"id": n, "verb": "cancel" if n == 29 else "metrics",
+                 "args": {"job": "name:scenario"}}).encode()))
+        equal(d.stop(), 0, "exit status")
+        s.close()
+
+
 def stuck_follower():
     """followers that never read: training and memory do not notice"""
     with Daemon() as d:
@@ -188,5 +229,6 @@ def many_clients():
 
 
 main(half_a_request, garbage, endless_request,
-     closes_in_the_middle_of_a_reply, stuck_follower,
+     closes_in_the_middle_of_a_reply, gone_before_the_store_answers,
+     stuck_follower,
      daemon_dies_during_a_call, many_clients)
