@@ -79,8 +79,13 @@ logcap_check(const char *attempt_dir, const char *file, int64_t piece_bytes,
     }
     fd = openat(dir, file,
                 O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+    if (fd < 0 || fstat(fd, &st) != 0) {
         rc = err_set_errno(err, ERR_IO, errno, "%s/%s", attempt_dir, file);
+    } else if (!S_ISREG(st.st_mode) || st.st_nlink != 1) {
+        /* A second name would be one that somebody gave to a file of others,
+         * for us to cut it. */
+        rc = err_set(err, ERR_IO, "%s/%s: not a regular file with one name",
+                     attempt_dir, file);
     } else {
         if (pieces > 0) {
             shift_pieces(dir, file, pieces);

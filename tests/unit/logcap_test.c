@@ -138,6 +138,24 @@ test_logcap_follows_no_link(void **ctx)
     assert_int_equal(size_of("victim"), sizeof(block));
 }
 
+static void
+test_logcap_cuts_no_file_of_others(void **ctx)
+{
+    char path[128], other[128], block[3 * PIECE];
+    struct err err;
+    int fd = open_log();
+
+    (void)ctx;
+    memset(block, 'x', sizeof(block));
+    assert_int_equal(write(fd, block, sizeof(block)), sizeof(block));
+    close(fd);
+    snprintf(path, sizeof(path), "%s/stdout", dir);
+    snprintf(other, sizeof(other), "%s/precious", dir);
+    assert_int_equal(link(path, other), 0);
+    assert_int_equal(logcap_check(dir, "stdout", PIECE, 2, &err), ERR_IO);
+    assert_int_equal(size_of("precious"), sizeof(block));
+}
+
 #define ON_STAGE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int
@@ -148,6 +166,7 @@ main(void)
         ON_STAGE(test_logcap_total_is_bounded),
         ON_STAGE(test_logcap_without_older_pieces),
         ON_STAGE(test_logcap_follows_no_link),
+        ON_STAGE(test_logcap_cuts_no_file_of_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
