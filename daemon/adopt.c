@@ -18,6 +18,7 @@
 #include "proto/codec.h"
 
 #define MANIFEST_MAX 65536
+#define ENTRIES_MAX  16384 /* looked at; a job keeps far fewer */
 #define DIR_FLAGS    (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 struct search {
@@ -103,7 +104,8 @@ adopt_one(struct search *s, int parent, const char *name)
     if (dir < 0)
         return false;
     ok = read_manifest(dir, &c, &doc) && c.iteration == iteration &&
-         c.updates >= 0 && c.skips >= 0 && c.updates + c.skips == iteration;
+         c.skips >= 0 && c.skips <= iteration &&
+         c.updates == iteration - c.skips;
     if (ok) {
         c.job = s->job->row.view.id;
         c.name = name;
@@ -116,8 +118,10 @@ adopt_one(struct search *s, int parent, const char *name)
                  c.job, name);
         s->d->background++;
         store_adopt_checkpoint(s->d->store, &c, on_stored, s->d);
-        job_set_text(&s->job->row.view.checkpoint, name);
-        s->job->row.view.checkpoint_iteration = iteration;
+        if (iteration >= s->job->row.view.checkpoint_iteration) {
+            job_set_text(&s->job->row.view.checkpoint, name);
+            s->job->row.view.checkpoint_iteration = iteration;
+        }
     }
     codec_doc_close(&doc);
     close(dir);
@@ -132,14 +136,16 @@ on_gathered(void *ctx, int rc, const struct checkpoints *known,
     char path[JOBDIR_MAX];
     struct dirent *entry;
     DIR *list;
-    int n = 0;
+    int n = 0, seen = 0;
 
     jobdir_checkpoint_path(path, s->job->row.view.directory, "");
     list = opendir(path);
     if (rc != 0)
         log_errx("job %" PRId64 ": checkpoints: %s", s->job->row.view.id,
                  err->msg);
-    while (rc == 0 && list != NULL && (entry = readdir(list)) != NULL)
+    /* The directory is the submitter's: it may hold anything. */
+    while (rc == 0 && list != NULL && seen++ < ENTRIES_MAX &&
+           (entry = readdir(list)) != NULL)
         if (checkpoints_find_name(known, entry->d_name) == NULL)
             n += adopt_one(s, dirfd(list), entry->d_name);
     if (list != NULL)

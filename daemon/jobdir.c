@@ -124,6 +124,9 @@ write_spec(int dir, const char *spec, const struct jobdir_owner *owner,
     if (rc == 0 && owner->change &&
         (fchown(fd, (uid_t)-1, owner->gid) != 0 || fchmod(fd, 0640) != 0))
         rc = err_set_errno(err, ERR_IO, errno, "spec.json: owner");
+    /* The next attempt writes it anew; half of one would stay for ever. */
+    if (rc != 0)
+        unlinkat(dir, "spec.json", 0);
     close(fd);
     return rc;
 }
