@@ -26,6 +26,7 @@
 #include "daemon/shutdown.h"
 
 #define WANTED_NOFILE 65536
+#define BALLAST_BYTES (32 * 1024 * 1024)
 
 /* What main.c alone needs besides the daemon. */
 struct boot {
@@ -258,6 +259,7 @@ open_state(struct boot *b, struct err *err)
     struct daemon *d = &b->d;
     struct store_options o = {.path = d->db_path,
                               .commit_interval_ms = d->conf.db_commit_interval,
+                              .ballast_bytes = BALLAST_BYTES,
                               .allow_network_fs = d->conf.db_allow_network_fs};
     int rc;
 

@@ -12,6 +12,7 @@ add_library(traind_store STATIC
     store_schema.c
     store_sql.c
     store_write.c
+    store_ballast.c
     store_best.c
     store_ingest.c
     store_query.c

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store's threads: one queue to the writer, one from it to the reader,
  * one back to the loop. */
+#include "daemon/store_ballast.h"
 #include "daemon/store_private.h"
 
 #include <assert.h>
@@ -29,6 +30,8 @@ struct store {
     int64_t commit_interval_ms;
     char warning[256];
     struct store_conn writer, reader;
+    struct store_ballast ballast; /* the writer's, once it runs */
+    int64_t ballast_bytes;
     bool writer_open;
     pthread_t writer_thread, reader_thread;
     int n_threads;
@@ -191,6 +194,18 @@ run_in_group(struct store *store, struct store_op *op)
         store_sql_exec(&store->writer, "RELEASE op", &err);
 }
 
+/* Those who were refused for want of room try again, and find some. */
+static void
+mind_ballast(struct store *store, const struct store_op *group, int rc)
+{
+    for (; rc == 0 && group != NULL; group = group->next)
+        rc = group->rc == ERR_NOSPACE ? ERR_NOSPACE : 0;
+    if (rc == ERR_NOSPACE)
+        store_ballast_drop(&store->ballast);
+    else if (rc == 0)
+        store_ballast_check(&store->ballast, store->ballast_bytes);
+}
+
 /* Commits the group and hands it back; a failed commit fails every op. */
 static void
 finish_group(struct store *store, struct store_op *group, bool begun)
@@ -209,6 +224,7 @@ finish_group(struct store *store, struct store_op *group, bool begun)
 
         store_sql_exec(&store->writer, "ROLLBACK", &ignored);
     }
+    mind_ballast(store, group, rc);
     while (group != NULL) {
         struct store_op *op = group;
 
@@ -406,6 +422,9 @@ open_connections(struct store *store, const struct store_options *options,
         rc = store_schema_migrate(&store->writer, options->path, err);
     if (rc == 0)
         rc = store_schema_open(store->path, true, &store->reader, err);
+    if (rc == 0)
+        store_ballast_init(&store->ballast, store->path,
+                           options->ballast_bytes);
     return rc;
 }
 
@@ -436,6 +455,7 @@ store_open(const struct store_options *options, uv_loop_t *loop,
         return err_set(err, ERR_NOMEM, "%s: out of memory", options->path);
     store->magic = STORE_MAGIC;
     store->commit_interval_ms = options->commit_interval_ms;
+    store->ballast_bytes = options->ballast_bytes;
     queue_init(&store->to_writer);
     queue_init(&store->to_reader);
     queue_init(&store->to_loop);

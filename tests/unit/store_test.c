@@ -16,11 +16,14 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 
 struct bench {
     uv_loop_t loop;
-    char dir[64], path[96];
+    char dir[64], path[128];
     struct store *store;
     /* of the last callback */
     int calls, rc;
@@ -77,6 +80,9 @@ teardown(void **state)
 
     if (b->store != NULL)
         close_store(b);
+    /* What a test that failed has left mounted. */
+    snprintf(command, sizeof(command), "%s/small", b->dir);
+    umount2(command, MNT_DETACH);
     assert_int_equal(uv_loop_close(&b->loop), 0);
     snprintf(command, sizeof(command), "rm -rf '%s'", b->dir);
     assert_int_equal(system(command), 0);
@@ -376,6 +382,93 @@ test_store_ingest_bad_line_does_not_stop_the_rest(void **state)
     ingest(b, job, 1, &s);
     query(b, MESSAGE_ID_metrics, job, false, 0, on_metrics);
     assert_int_equal(b->n, 1);
+}
+
+static off_t
+size_of(const struct bench *b, const char *name)
+{
+    char path[160];
+    struct stat st;
+
+    snprintf(path, sizeof(path), "%s/small/%s", b->dir, name);
+    return stat(path, &st) == 0 ? st.st_size : -1;
+}
+
+static void
+fill_disk(const struct bench *b)
+{
+    static const char block[4096];
+    char path[160];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/small/filler", b->dir);
+    fd = open(path, O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0);
+    while (write(fd, block, sizeof(block)) > 0)
+        continue;
+    close(fd);
+}
+
+static void
+insert_large(struct bench *b)
+{
+    static char spec[200000];
+    struct store_job job = make_job("large");
+
+    memset(spec, 'x', sizeof(spec) - 1);
+    job.spec = spec;
+    store_insert_job(b->store, &job, on_done, b);
+    settle(b);
+}
+
+static void
+on_small_disk(struct bench *b)
+{
+    const struct store_options o = {
+        .path = b->path, .commit_interval_ms = 5, .ballast_bytes = 32 << 20};
+    char filler[160];
+    off_t whole;
+    struct err err;
+
+    assert_int_equal(store_open(&o, &b->loop, &b->store, &err), 0);
+    whole = size_of(b, "traind.db-ballast");
+    assert_int_equal(whole, (16 << 20) / 16);
+    fill_disk(b);
+    for (int i = 0; i < 100 && size_of(b, "traind.db-ballast") > 0; i++)
+        insert_large(b);
+    assert_int_equal(b->rc, ERR_NOSPACE);
+    assert_int_equal(size_of(b, "traind.db-ballast"), -1);
+    /* What was refused is taken now. */
+    insert_large(b);
+    assert_int_equal(b->rc, 0);
+    snprintf(filler, sizeof(filler), "%s/small/filler", b->dir);
+    assert_int_equal(unlink(filler), 0);
+    for (int i = 0; i < 100 && size_of(b, "traind.db-ballast") < 0; i++) {
+        insert_job(b, "later");
+        usleep(100000);
+    }
+    assert_int_equal(size_of(b, "traind.db-ballast"), whole);
+}
+
+static void
+test_store_full_disk_leaves_room_to_write_that_down(void **state)
+{
+    struct bench *b = *state;
+    char small[96];
+
+    close_store(b);
+    snprintf(small, sizeof(small), "%s/small", b->dir);
+    assert_int_equal(mkdir(small, 0700), 0);
+    if (mount("none", small, "tmpfs", 0, "size=16m") != 0) {
+        open_store(b);
+        skip();
+    }
+    snprintf(b->path, sizeof(b->path), "%s/traind.db", small);
+    on_small_disk(b);
+    close_store(b);
+    assert_int_equal(umount(small), 0);
+    snprintf(b->path, sizeof(b->path), "%s/traind.db", b->dir);
+    open_store(b);
 }
 
 /* A submitter can write into its job's events.jsonl what it likes. */
@@ -852,6 +945,7 @@ main(void)
         TEST(test_store_ingest_tells_nan_and_inf_apart),
         TEST(test_store_ingest_bad_line_does_not_stop_the_rest),
         TEST(test_store_later_attempt_abandons_rows_beyond_its_start),
+        TEST(test_store_full_disk_leaves_room_to_write_that_down),
         TEST(test_store_hostile_events_do_not_stop_the_rest),
         TEST(test_store_thinning_has_a_bound),
         TEST(test_store_best_is_of_the_live_line),
