@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-traind_add_test(store_test
-    SOURCES ${CMAKE_CURRENT_LIST_DIR}/store_test.c
-    LINKS traind_store traind_proto PkgConfig::SQLITE)
+foreach(name store_test store_history_test)
+    traind_add_test(${name}
+        SOURCES ${CMAKE_CURRENT_LIST_DIR}/${name}.c
+            ${CMAKE_CURRENT_LIST_DIR}/store_bench.c
+        LINKS traind_store traind_proto PkgConfig::SQLITE)
+endforeach()
