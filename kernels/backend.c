@@ -98,20 +98,24 @@ backend_describe(const struct backend *backend, char *text, size_t size)
 struct kernel_flat
 backend_flat(const struct backend *backend)
 {
-    struct kernel_flat flat = {NULL, NULL, NULL, NULL};
+    struct kernel_flat flat = {.unscale = NULL};
 
     for (const struct kernel_table *const *t = backend->tables; *t != NULL;
          t++) {
         const struct kernel_flat *f = &(*t)->flat;
 
-        if (flat.unscale == NULL)
-            flat.unscale = f->unscale;
-        if (flat.sgd == NULL)
-            flat.sgd = f->sgd;
-        if (flat.adam == NULL)
-            flat.adam = f->adam;
-        if (flat.find_nonfinite == NULL)
-            flat.find_nonfinite = f->find_nonfinite;
+#define FILL(member)                                                           \
+    if (flat.member == NULL)                                                   \
+    flat.member = f->member
+        FILL(unscale);
+        FILL(sgd);
+        FILL(adam);
+        FILL(adagrad);
+        FILL(rmsprop);
+        FILL(lion);
+        FILL(ema);
+        FILL(find_nonfinite);
+#undef FILL
     }
     assert(flat.unscale != NULL && flat.sgd != NULL && flat.adam != NULL &&
            flat.find_nonfinite != NULL);

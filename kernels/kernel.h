@@ -14,8 +14,10 @@
  *   writes     every element of every output is overwritten; GRAD_ACCUMULATE
  *              and STATS_TRACK update their first inputs in place instead.
  *   dtypes     float inputs and outputs f32, f16 or bf16 as the signature
- *              says; sums in f32 or wider, one rounding at the end; targets of
- *              CROSS_ENTROPY and CORRECT i32, other targets f32.
+ *              says; sums in f32 or wider, one rounding at the end; class
+ *              targets and ids i32, other targets f32; cond and mask bool.
+ *   classes    of scores lie last in memory: the last dim of ROW scores, dim 1
+ *              of channels-last ones; all else are rows, one target each.
  *   values     NaN and inf go through as IEEE 754 says; no flush to zero.
  *   order      the same bits for the same signature and thread count.
  *   failure    run cannot fail. prepare returns ERR_NOMEM or ERR_UNSUPPORTED.
@@ -89,6 +91,19 @@ struct kernel_adam {
     int64_t t;      /* this update's number, 1-based */
 };
 
+struct kernel_adagrad {
+    double lr, lr_decay, weight_decay, eps;
+    int64_t t; /* this update's number, 1-based */
+};
+struct kernel_rmsprop {
+    double lr, alpha, eps, weight_decay, momentum;
+    bool centered;
+};
+struct kernel_lion { /* Chen et al., "Symbolic discovery of optimization
+                        algorithms", 2023, algorithm 2 */
+    double lr, beta1, beta2, weight_decay; /* decay is decoupled */
+};
+
 struct kernel_flat {
     /* g *= inverse (untouched when inverse is exactly 1); whole range. */
     void (*unscale)(float *g, int64_t n, float inverse, int threads,
@@ -99,6 +114,17 @@ struct kernel_flat {
                 float clip, const struct kernel_sgd *p, int threads);
     void (*adam)(float *w, const float *g, float *m, float *v, int64_t n,
                  float clip, const struct kernel_adam *p, int threads);
+    void (*adagrad)(float *w, const float *g, float *sum, int64_t n, float clip,
+                    const struct kernel_adagrad *p, int threads);
+    /* momentum: NULL when p->momentum is 0; mean: NULL unless centered. */
+    void (*rmsprop)(float *w, const float *g, float *square, float *momentum,
+                    float *mean, int64_t n, float clip,
+                    const struct kernel_rmsprop *p, int threads);
+    void (*lion)(float *w, const float *g, float *m, int64_t n, float clip,
+                 const struct kernel_lion *p, int threads);
+    /* ema = decay x ema + (1 - decay) x w. */
+    void (*ema)(float *ema, const float *w, int64_t n, double decay,
+                int threads);
     /* Position of the first non-finite element, or -1. Any float dtype. */
     int64_t (*find_nonfinite)(const void *x, enum dtype dtype, int64_t n,
                               int threads);

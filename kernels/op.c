@@ -176,6 +176,35 @@ window_length(enum op op, const union op_params *params,
     return length;
 }
 
+/* The axis of the forward op's input. */
+static int64_t
+axis_length(enum op op, const union op_params *params,
+            const struct tensor_desc *in)
+{
+    const bool second = op == OP_PROD_BWD || op == OP_COSINE_SIMILARITY_BWD;
+    const struct tensor_desc *x = &in[second ? 1 : 0];
+
+    return params->axis.axis < x->rank ? x->dim[params->axis.axis] : 1;
+}
+
+/* A score sums over a head, a weighted value over the keys; gradients towards
+ * keys sum over the queries, which are no more than q's rows. */
+static int64_t
+keys_length(enum op op, const union op_params *params,
+            const struct tensor_desc *in)
+{
+    const bool backward = op == OP_ATTENTION_BWD;
+    const struct tensor_desc *q = &in[backward ? 1 : 0];
+    const struct tensor_desc *k = &in[backward ? 2 : 1];
+    const bool packed = k->dtype == DTYPE_NONE;
+    const int64_t n_keys = packed ? q->dim[1] : k->dim[1];
+    const int64_t size = q->dim[2] / (packed ? 3 : 1);
+    const int64_t n_heads = params->attention.n_heads;
+
+    return (n_heads > 0 ? size / n_heads : size) +
+           (backward && q->dim[1] > n_keys ? q->dim[1] : n_keys);
+}
+
 int64_t
 op_reduce_length(enum op op, const union op_params *params,
                  const struct tensor_desc *in, const struct tensor_desc *out)
@@ -192,6 +221,10 @@ op_reduce_length(enum op op, const union op_params *params,
         return in[0].dim[0] * in[0].dim[2] * in[0].dim[3];
     case OP_REDUCE_CHAN: c = in[0].dim[1]; return c > 0 ? n / c : 0;
     case OP_REDUCE_WINDOW: return window_length(op, params, in, out);
+    case OP_REDUCE_AXIS: return axis_length(op, params, in);
+    case OP_REDUCE_DIMS: return div_up(n, tensor_n_elems(&out[0]));
+    case OP_REDUCE_SPREAD: return div_up(n, tensor_n_elems(&out[0]));
+    case OP_REDUCE_KEYS: return keys_length(op, params, in);
     case OP_REDUCE_ALL: return n;
     }
     return 1;
@@ -224,6 +257,10 @@ op_flops(enum op op, const union op_params *params,
     case OP_REDUCE_ONE:
     case OP_REDUCE_CHAN:
     case OP_REDUCE_WINDOW:
+    case OP_REDUCE_AXIS:
+    case OP_REDUCE_DIMS:
+    case OP_REDUCE_SPREAD:
+    case OP_REDUCE_KEYS:
     case OP_REDUCE_ALL: break;
     }
     /* Everything else: one operation an element of the largest tensor. */

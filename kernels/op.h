@@ -10,7 +10,7 @@
 
 #include "kernels/tensor.h"
 
-#define OP_MAX_IN  6
+#define OP_MAX_IN  8
 #define OP_MAX_OUT 3
 
 /* What autocast does with an op's floating inputs. GIVEN: nothing. */
@@ -30,6 +30,10 @@ enum op_reduce {
     OP_REDUCE_PIXELS,
     OP_REDUCE_CHAN,
     OP_REDUCE_WINDOW,
+    OP_REDUCE_AXIS,
+    OP_REDUCE_DIMS,
+    OP_REDUCE_SPREAD,
+    OP_REDUCE_KEYS,
     OP_REDUCE_ALL
 };
 
@@ -54,16 +58,79 @@ struct op_info {
     const char *doc;
 };
 
-/* One struct per parameter set; which one an op reads stands beside it. */
+enum op_compare {
+    OP_COMPARE_EQ,
+    OP_COMPARE_NE,
+    OP_COMPARE_LT,
+    OP_COMPARE_LE,
+    OP_COMPARE_GT,
+    OP_COMPARE_GE
+};
+
+enum op_upsample { OP_UPSAMPLE_NEAREST, OP_UPSAMPLE_BILINEAR };
+
+/* One struct per parameter set; which one an op reads stands beside it. Dims
+ * and axes are logical ones, never negative. */
 union op_params {
-    struct { /* CONV2D and its gradients */
+    struct { /* CONV2D, CONV1D (entry 1), CONV_TRANSPOSE2D, their gradients */
         int64_t stride[2], padding[2], dilation[2], groups;
+        int64_t output_padding[2]; /* transposed ones */
     } conv;
+    struct { /* MATMUL*: a is [..,K,M], b is [..,N,K] */
+        bool a_transposed, b_transposed;
+    } matmul;
+    struct { /* ATTENTION*: stream as in dropout, of the weights after softmax */
+        int64_t n_heads;
+        bool causal; /* query t sees keys <= t + (S - T) */
+        double scale;
+        double p;
+        uint32_t stream;
+    } attention;
+    struct { /* EMBEDDING* */
+        bool has_padding;
+        int64_t padding_index; /* its row gets no gradient */
+    } embedding;
+    struct { /* GROUP_NORM* */
+        double eps;
+        int64_t n_groups;
+    } group_norm;
+    struct { /* SOFTMAX*, LOG_SOFTMAX*, CUMSUM*, PROD*, COSINE_SIMILARITY* (eps),
+                CAT, STACK, STACK_BWD (start), NARROW* (start, length) */
+        int axis;
+        bool keepdim; /* PROD */
+        int64_t start, length;
+        double eps;
+    } axis;
+    struct { /* SUM*, MEAN*, NORM* (p), LOGSUMEXP*: bit i: dim i is reduced */
+        unsigned dims;
+        bool keepdim;
+        double p;
+    } reduce;
+    struct { /* POW* */
+        double exponent;
+    } pow;
+    struct { /* SOFTPLUS* */
+        double beta, threshold;
+    } softplus;
+    struct { /* ADD, SUB, MUL*, DIV*, WHERE */
+        double value; /* of the absent operand */
+    } binary;
+    struct { /* COMPARE */
+        enum op_compare how;
+        double value; /* of an absent b */
+    } compare;
+    struct { /* TRANSPOSE */
+        int dim0, dim1;
+    } transpose;
+    struct { /* UPSAMPLE* */
+        enum op_upsample mode;
+        bool align_corners; /* bilinear */
+    } upsample;
     struct { /* BATCH_NORM*, STATS_TRACK (n: elements a channel) */
         double eps, momentum;
         int64_t n;
     } batch_norm;
-    struct { /* LAYER_NORM*: the trailing n_dims are normalized */
+    struct { /* LAYER_NORM*, RMS_NORM*: the trailing n_dims are normalized */
         double eps;
         int n_dims;
     } layer_norm;
@@ -78,10 +145,15 @@ union op_params {
         double p;
         uint32_t stream;
     } dropout;
-    struct { /* CROSS_ENTROPY*, CORRECT */
+    struct { /* CROSS_ENTROPY*, NLL*, CORRECT (k), CONFUSION, SMOOTH_L1* (beta),
+                HUBER* (delta), KL_DIV* (log_target, factor) */
         double label_smoothing;
         bool has_ignore_index;
         int64_t ignore_index;
+        int64_t k; /* >= 1 */
+        double beta, delta;
+        bool log_target;
+        double factor;
     } loss;
 };
 

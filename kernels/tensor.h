@@ -5,9 +5,10 @@
  * Plain data. Dimensions are logical and in PyTorch's order: (N, C, H, W) for
  * images, (O, I, kh, kw) for convolution weights. How the elements lie in
  * memory is the layout:
- *   ROW   last dimension fastest. Everything but images.
- *   NHWC  rank 4 activations: channels fastest. Every 4-D activation and its
- *         gradient has it; weights never have.
+ *   ROW   last dimension fastest. Everything but images and signals.
+ *   NHWC  channels (dim 1) fastest: images (N, C, H, W) lie as N, H, W, C,
+ *         signals (N, C, L) as N, L, C. What convolutions read and make, with
+ *         its gradient; weights never have it.
  * No strides: a tensor is dense. Rank 0 is one element.
  */
 #ifndef KERNELS_TENSOR_H

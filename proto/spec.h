@@ -32,17 +32,31 @@ enum spec_layer_kind {
     SPEC_LAYER_COUNT
 };
 
-enum spec_format { SPEC_FORMAT_IDX, SPEC_FORMAT_NPY };
+enum spec_format {
+    SPEC_FORMAT_IDX,
+    SPEC_FORMAT_NPY,
+    SPEC_FORMAT_SAFETENSORS,
+    SPEC_FORMAT_CSV,
+    SPEC_FORMAT_TOKENS, /* ids of 16 or 32 bits; llm.c's header or none */
+    SPEC_FORMAT_TEXT    /* bytes are token ids 0 .. 255 */
+};
 enum spec_loss {
     SPEC_LOSS_CROSS_ENTROPY,
+    SPEC_LOSS_NLL,
     SPEC_LOSS_MSE,
     SPEC_LOSS_L1,
+    SPEC_LOSS_SMOOTH_L1,
+    SPEC_LOSS_HUBER,
+    SPEC_LOSS_KL_DIV,
     SPEC_LOSS_BCE_WITH_LOGITS
 };
 enum spec_optimizer {
     SPEC_OPTIMIZER_SGD,
     SPEC_OPTIMIZER_ADAM,
-    SPEC_OPTIMIZER_ADAMW
+    SPEC_OPTIMIZER_ADAMW,
+    SPEC_OPTIMIZER_ADAGRAD,
+    SPEC_OPTIMIZER_RMSPROP,
+    SPEC_OPTIMIZER_LION
 };
 enum spec_schedule {
     SPEC_SCHEDULE_CONSTANT,
@@ -50,9 +64,32 @@ enum spec_schedule {
     SPEC_SCHEDULE_COSINE, /* from lr to min_lr over total_updates */
     SPEC_SCHEDULE_LINEAR  /* from lr to min_lr over total_updates */
 };
-enum spec_metric { SPEC_METRIC_LOSS, SPEC_METRIC_ACCURACY, SPEC_METRIC_COUNT };
+enum spec_metric {
+    SPEC_METRIC_LOSS,
+    SPEC_METRIC_ACCURACY,
+    SPEC_METRIC_TOP_K,      /* evaluate.top_k */
+    SPEC_METRIC_PERPLEXITY, /* exp of the loss */
+    SPEC_METRIC_CONFUSION,  /* a table; cannot choose a checkpoint */
+    SPEC_METRIC_COUNT
+};
 enum spec_wgrad { SPEC_WGRAD_FP32, SPEC_WGRAD_PYTORCH };
 enum spec_gelu { SPEC_GELU_NONE, SPEC_GELU_TANH };
+enum spec_upsample { SPEC_UPSAMPLE_NEAREST, SPEC_UPSAMPLE_BILINEAR };
+enum spec_reduction { SPEC_REDUCTION_MEAN, SPEC_REDUCTION_BATCHMEAN };
+enum spec_count { SPEC_COUNT_UPDATES, SPEC_COUNT_ITERATIONS };
+enum spec_init_kind {
+    SPEC_INIT_DEFAULT, /* PyTorch's for the layer */
+    SPEC_INIT_ZEROS,
+    SPEC_INIT_ONES,
+    SPEC_INIT_NORMAL, /* N(0, value^2) */
+    SPEC_INIT_UNIFORM /* U(-value, value) */
+};
+
+/* How a parameter starts: "zeros", {"normal": {"std": 0.02}}, ... */
+struct spec_init {
+    enum spec_init_kind kind;
+    double value;
+};
 
 const char *spec_layer_name(enum spec_layer_kind kind);
 const char *spec_loss_name(enum spec_loss loss);
@@ -61,37 +98,106 @@ const char *spec_schedule_name(enum spec_schedule schedule);
 const char *spec_metric_name(enum spec_metric metric);
 const char *spec_format_name(enum spec_format format);
 
+#define SPEC_MAX_INPUTS 8
+#define SPEC_MAX_DIMS   6
+
 /* A layer. `path` is where messages find it: "2", "head", "5.0" inside a
- * residual at position 5. A name may not contain '.' and is unique among its
- * siblings. line and col are 1-based places in the parsed text, 0 if none. */
+ * residual or sequential at position 5, "5.shortcut.0" in its shortcut. A name
+ * may not contain '.' and is unique among its siblings. line and col are
+ * 1-based places in the parsed text, 0 if none.
+ *
+ * A layer reads what the layer before it made (the first one of a list: what
+ * the list got), or what the layers in `input` made: paths, "input" for the
+ * data. In the text an input is a name: of an earlier layer of the same list,
+ * else of the list around it, and so on outwards; "a.b" goes into a container
+ * that stands complete. Preset models (mlp, resnet, gpt) are such layers here:
+ * spec_parse() has expanded them. */
 struct spec_layer {
     enum spec_layer_kind kind;
     const char *path;
     int line, col;
+    const char **input; /* n_input paths; 0: the layer before */
+    int n_input;
+    struct spec_init weight_init, bias_init;
+    const char *weight_from; /* path of a layer above whose "weight" it shares;
+                                NULL: its own. linear and embedding */
     union {
         struct {
             int64_t out_features;
             bool bias;
         } linear;
-        struct {
+        struct { /* conv1d uses entry 1 of the pairs */
             int64_t out_channels;
             int64_t kernel_size[2], stride[2], padding[2], dilation[2];
+            int64_t output_padding[2]; /* transposed only */
             int64_t groups;
             bool bias;
         } conv2d;
         struct {
+            bool transpose_a, transpose_b;
+        } matmul;
+        struct {
+            int64_t num_embeddings, embedding_dim;
+            bool has_padding;
+            int64_t padding_idx;
+        } embedding; /* positional: num_embeddings alone */
+        struct { /* both attentions; inputs: x, or q k v, then a mask or not */
+            int64_t num_heads;
+            bool is_causal, bias; /* bias: multihead only */
+            bool has_mask;        /* the last input is a mask */
+            double dropout;
+            double scale; /* 0: 1 / sqrt(head size) */
+        } attention;
+        struct {
             double eps, momentum;
             bool affine;
         } batch_norm;
-        struct { /* over the last axis of any input when n_shape is 0 */
+        struct { /* rms_norm too (eps 0: the dtype's epsilon); over the last
+                    axis of any input when n_shape is 0 */
             int64_t shape[4];
             int n_shape;
             double eps;
-            bool affine;
+            bool affine, bias;
         } layer_norm;
+        struct {
+            int64_t num_groups;
+            double eps;
+            bool affine;
+        } group_norm;
         struct {
             enum spec_gelu approximate;
         } gelu;
+        struct {
+            int64_t num_parameters; /* 1, or the channels */
+            double init;
+        } prelu;
+        struct {
+            double beta, threshold;
+        } softplus;
+        struct {
+            double exponent;
+        } pow;
+        struct { /* add sub mul div, comparisons: one input and this number */
+            bool has_value;
+            double value;
+        } binary;
+        struct { /* where: inputs mask, a, b, or mask, a and this for b */
+            bool has_value;
+            double value;
+        } where;
+        struct { /* softmax .. cumsum, cat, stack, cosine_similarity, narrow;
+                    negative ones count from the end */
+            int64_t dim;
+            bool keepdim; /* prod */
+            int64_t start, length;
+            double eps;
+        } axis;
+        struct { /* sum mean norm logsumexp; n_dim 0: all but the samples' */
+            int64_t dim[SPEC_MAX_DIMS];
+            int n_dim;
+            bool keepdim;
+            double p;
+        } reduce;
         struct {
             int64_t kernel_size[2], stride[2], padding[2];
             bool count_include_pad; /* avg only */
@@ -100,11 +206,30 @@ struct spec_layer {
             int64_t output_size[2];
         } adaptive;
         struct {
+            int64_t size[2];       /* 0, 0: by scale_factor */
+            double scale_factor[2];
+            enum spec_upsample mode;
+            bool align_corners;
+        } upsample;
+        struct {
+            int64_t start_dim, end_dim;
+        } flatten;
+        struct { /* unflatten: dim; reshape: of a sample, one may be -1 */
+            int64_t dim;
+            int64_t size[SPEC_MAX_DIMS];
+            int n_size;
+        } shape;
+        struct {
+            int64_t dim0, dim1;
+        } transpose;
+        struct {
             double p;
         } dropout;
     } u;
-    struct spec_layer *body; /* residual only */
+    struct spec_layer *body; /* containers only */
     int n_body;
+    struct spec_layer *shortcut; /* residual only; none: the input itself */
+    int n_shortcut;
 };
 
 /* Files of one split; absolute paths after spec_resolve_paths(). */
@@ -112,7 +237,15 @@ struct spec_source {
     bool present;
     enum spec_format format;
     const char *input;
-    const char *target;
+    const char *target;      /* idx, npy; NULL otherwise */
+    const char *input_name;  /* safetensors: tensors in the file `input` */
+    const char *target_name; /* or in `target`, where that is given */
+    const char **target_columns; /* csv: by name, or by number from 0 */
+    int n_target_columns;
+    enum dtype token_dtype; /* tokens: U16, U32; NONE: as its header says */
+    double part[2];         /* tokens, text: from, to as shares of the file */
+    const char *mask;       /* npy of bool or u8 like the targets, 0: does not
+                               count; NULL */
 };
 
 /* Settings of a parameter group. Group 0 is the default group; the others say
@@ -122,13 +255,31 @@ struct spec_group {
     const char **match;
     int n_match;
     double lr, weight_decay;
-    double momentum, dampening; /* sgd */
-    bool nesterov;              /* sgd */
-    double betas[2], eps;       /* adam, adamw */
+    double momentum, dampening;    /* sgd; momentum: rmsprop too */
+    bool nesterov;                 /* sgd */
+    double betas[2], eps;          /* adam, adamw; betas: lion; eps: all but
+                                      sgd and lion */
+    double lr_decay;               /* adagrad */
+    double initial_accumulator;    /* adagrad */
+    double alpha;                  /* rmsprop */
+    bool centered;                 /* rmsprop */
 };
+
+/* One of the optimizers. With several, each takes the parameters that its
+ * patterns match, first match wins; together they take all. */
+struct spec_optim {
+    enum spec_optimizer kind;
+    const char **match; /* n_match 0: everything that is left */
+    int n_match;
+    struct spec_group *group;
+    int n_group; /* >= 1 */
+};
+
+#define SPEC_MAX_OPTIMIZERS 4
 
 struct spec_scaler { /* numerics: GradScaler, with PyTorch's names */
     bool enabled;    /* default: amp.dtype is float16 */
+    bool dynamic;    /* false: the scale stays at init_scale */
     double init_scale, growth_factor, backoff_factor;
     int64_t growth_interval;
     double min_scale, max_scale; /* 0 = none */
@@ -145,8 +296,14 @@ struct spec {
         int n_normalize;    /* 0 = none, 1, or channels */
         int64_t batch_size;
         bool shuffle, drop_last;
+        int64_t sequence_length; /* tokens, text: of a sample; 0 otherwise */
+        struct {                 /* of training images */
+            int64_t crop_padding; /* random crop of the padded image; 0: off */
+            double flip_p;        /* horizontal flip; 0: off */
+        } augment;
     } data;
-    const char *initial_weights; /* safetensors file or NULL */
+    const char *initial_weights;  /* safetensors file or NULL */
+    bool initial_weights_partial; /* what fits by name, the rest stays */
     struct spec_layer *model;
     int n_model;
     struct {
@@ -154,14 +311,16 @@ struct spec {
         double label_smoothing;
         bool has_ignore_index;
         int64_t ignore_index;
+        double beta;     /* smooth_l1 */
+        double delta;    /* huber */
+        bool log_target; /* kl_div */
+        enum spec_reduction reduction; /* kl_div */
     } loss;
-    struct {
-        enum spec_optimizer kind;
-        struct spec_group *group;
-        int n_group; /* >= 1 */
-    } optimizer;
+    struct spec_optim optim[SPEC_MAX_OPTIMIZERS];
+    int n_optim; /* >= 1 */
     struct {
         enum spec_schedule kind;
+        enum spec_count count; /* what u counts */
         int64_t warmup_updates; /* lr x (u + 1) / warmup while u < warmup */
         int64_t step_size;
         double gamma;
@@ -181,16 +340,23 @@ struct spec {
         int64_t max_iterations; /* 0 = no limit but epochs */
         int64_t accumulate;
         double clip_grad_norm; /* 0 = off */
+        double ema_decay;      /* 0 = no average of weights */
+        bool ema_evaluate;     /* evaluate and sample with the average */
+        const char **recompute; /* patterns of container paths whose activations
+                                   are computed again in backward */
+        int n_recompute;
     } train;
     struct {
         int64_t every_updates; /* 0 = only at the end */
         bool metric[SPEC_METRIC_COUNT];
+        int64_t top_k;
     } evaluate;
     struct {
         int64_t every_updates; /* 0 = only at the end, on demand, on stop */
         int64_t keep;
         bool has_best;
-        enum spec_metric best; /* accuracy: larger is better; loss: smaller */
+        enum spec_metric best; /* accuracy, top_k: larger is better; loss,
+                                  perplexity: smaller */
     } checkpoint;
     void *memory; /* owned: what all the pointers above point into */
 };

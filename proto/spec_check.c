@@ -106,29 +106,15 @@ add_param(struct names *names, const char *layer, const char *param)
 static bool
 has_weight(const struct spec_layer *layer, bool *bias)
 {
-    switch (layer->kind) {
-    case SPEC_LAYER_LINEAR: *bias = layer->u.linear.bias; return true;
-    case SPEC_LAYER_CONV2D: *bias = layer->u.conv2d.bias; return true;
-    case SPEC_LAYER_BATCH_NORM1D:
-    case SPEC_LAYER_BATCH_NORM2D:
-        *bias = layer->u.batch_norm.affine;
-        return *bias;
-    case SPEC_LAYER_LAYER_NORM:
-        *bias = layer->u.layer_norm.affine;
-        return *bias;
-    case SPEC_LAYER_RELU:
-    case SPEC_LAYER_GELU:
-    case SPEC_LAYER_TANH:
-    case SPEC_LAYER_SIGMOID:
-    case SPEC_LAYER_SILU:
-    case SPEC_LAYER_MAX_POOL2D:
-    case SPEC_LAYER_AVG_POOL2D:
-    case SPEC_LAYER_ADAPTIVE_AVG_POOL2D:
-    case SPEC_LAYER_DROPOUT:
-    case SPEC_LAYER_FLATTEN:
-    case SPEC_LAYER_RESIDUAL:
-    case SPEC_LAYER_COUNT: break;
-    }
+    if (layer->kind == SPEC_LAYER_LINEAR)
+        return (void)(*bias = layer->u.linear.bias), true;
+    if (layer->kind == SPEC_LAYER_CONV2D)
+        return (void)(*bias = layer->u.conv2d.bias), true;
+    if (layer->kind == SPEC_LAYER_BATCH_NORM1D ||
+        layer->kind == SPEC_LAYER_BATCH_NORM2D)
+        return *bias = layer->u.batch_norm.affine;
+    if (layer->kind == SPEC_LAYER_LAYER_NORM)
+        return *bias = layer->u.layer_norm.affine;
     *bias = false;
     return false;
 }
@@ -222,15 +208,15 @@ check_groups(struct spec_reader *r, const struct spec *spec,
              const struct names *names)
 {
     int value =
-        find2(r, "optimizer", spec_optimizer_name(spec->optimizer.kind));
+        find2(r, "optimizer", spec_optimizer_name(spec->optim[0].kind));
     int at = spec_read_find(r, value, "groups");
 
     if (at < 0)
         return;
     at = r->tree.nodes[at].first;
-    for (int g = 1; g < spec->optimizer.n_group; g++) {
+    for (int g = 1; g < spec->optim[0].n_group; g++) {
         check_patterns(r, spec_read_find(r, at, "match"),
-                       &spec->optimizer.group[g], names);
+                       &spec->optim[0].group[g], names);
         at = r->tree.nodes[at].next;
     }
 }

@@ -178,24 +178,21 @@ const int spec_keys_n_sections =
 enum spec_object
 spec_keys_layer_object(enum spec_layer_kind kind)
 {
-    switch (kind) {
-    case SPEC_LAYER_LINEAR: return SPEC_OBJECT_LINEAR;
-    case SPEC_LAYER_CONV2D: return SPEC_OBJECT_CONV2D;
-    case SPEC_LAYER_BATCH_NORM1D:
-    case SPEC_LAYER_BATCH_NORM2D: return SPEC_OBJECT_BATCH_NORM;
-    case SPEC_LAYER_LAYER_NORM: return SPEC_OBJECT_LAYER_NORM;
-    case SPEC_LAYER_GELU: return SPEC_OBJECT_GELU;
-    case SPEC_LAYER_MAX_POOL2D: return SPEC_OBJECT_MAX_POOL2D;
-    case SPEC_LAYER_AVG_POOL2D: return SPEC_OBJECT_AVG_POOL2D;
-    case SPEC_LAYER_ADAPTIVE_AVG_POOL2D: return SPEC_OBJECT_ADAPTIVE_AVG_POOL2D;
-    case SPEC_LAYER_DROPOUT: return SPEC_OBJECT_DROPOUT;
-    case SPEC_LAYER_RELU:
-    case SPEC_LAYER_TANH:
-    case SPEC_LAYER_SIGMOID:
-    case SPEC_LAYER_SILU:
-    case SPEC_LAYER_FLATTEN:
-    case SPEC_LAYER_RESIDUAL:
-    case SPEC_LAYER_COUNT: return SPEC_OBJECT_EMPTY;
-    }
+    /* Of kinds with keys; SPEC_OBJECT_ROOT, which is 0, is no layer's. */
+    static const enum spec_object object[SPEC_LAYER_COUNT] = {
+        [SPEC_LAYER_LINEAR] = SPEC_OBJECT_LINEAR,
+        [SPEC_LAYER_CONV2D] = SPEC_OBJECT_CONV2D,
+        [SPEC_LAYER_BATCH_NORM1D] = SPEC_OBJECT_BATCH_NORM,
+        [SPEC_LAYER_BATCH_NORM2D] = SPEC_OBJECT_BATCH_NORM,
+        [SPEC_LAYER_LAYER_NORM] = SPEC_OBJECT_LAYER_NORM,
+        [SPEC_LAYER_GELU] = SPEC_OBJECT_GELU,
+        [SPEC_LAYER_MAX_POOL2D] = SPEC_OBJECT_MAX_POOL2D,
+        [SPEC_LAYER_AVG_POOL2D] = SPEC_OBJECT_AVG_POOL2D,
+        [SPEC_LAYER_ADAPTIVE_AVG_POOL2D] = SPEC_OBJECT_ADAPTIVE_AVG_POOL2D,
+        [SPEC_LAYER_DROPOUT] = SPEC_OBJECT_DROPOUT,
+    };
+
+    if (object[kind] != SPEC_OBJECT_ROOT)
+        return object[kind];
     return SPEC_OBJECT_EMPTY;
 }

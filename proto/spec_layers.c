@@ -129,27 +129,13 @@ read_settings(struct layers *l, int node, struct spec_layer *layer)
         return;
     }
     spec_read_object(r, node, object, layer);
-    switch (layer->kind) {
-    case SPEC_LAYER_CONV2D: check_conv2d(r, node, layer); break;
-    case SPEC_LAYER_MAX_POOL2D:
-    case SPEC_LAYER_AVG_POOL2D: finish_pool2d(r, node, layer); break;
-    case SPEC_LAYER_LAYER_NORM:
+    if (layer->kind == SPEC_LAYER_CONV2D)
+        check_conv2d(r, node, layer);
+    else if (layer->kind == SPEC_LAYER_MAX_POOL2D ||
+             layer->kind == SPEC_LAYER_AVG_POOL2D)
+        finish_pool2d(r, node, layer);
+    else if (layer->kind == SPEC_LAYER_LAYER_NORM)
         read_shape(r, spec_read_find(r, node, "normalized_shape"), layer);
-        break;
-    case SPEC_LAYER_LINEAR:
-    case SPEC_LAYER_BATCH_NORM1D:
-    case SPEC_LAYER_BATCH_NORM2D:
-    case SPEC_LAYER_RELU:
-    case SPEC_LAYER_GELU:
-    case SPEC_LAYER_TANH:
-    case SPEC_LAYER_SIGMOID:
-    case SPEC_LAYER_SILU:
-    case SPEC_LAYER_ADAPTIVE_AVG_POOL2D:
-    case SPEC_LAYER_DROPOUT:
-    case SPEC_LAYER_FLATTEN:
-    case SPEC_LAYER_RESIDUAL:
-    case SPEC_LAYER_COUNT: break;
-    }
 }
 
 /* A bare name of a layer that cannot do without settings. */

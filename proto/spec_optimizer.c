@@ -11,6 +11,9 @@ main_object(enum spec_optimizer kind)
     case SPEC_OPTIMIZER_SGD: return SPEC_OBJECT_SGD;
     case SPEC_OPTIMIZER_ADAM: return SPEC_OBJECT_ADAM;
     case SPEC_OPTIMIZER_ADAMW: return SPEC_OBJECT_ADAMW;
+    case SPEC_OPTIMIZER_ADAGRAD:
+    case SPEC_OPTIMIZER_RMSPROP:
+    case SPEC_OPTIMIZER_LION: break;
     }
     return SPEC_OBJECT_SGD;
 }
@@ -66,10 +69,10 @@ read_group(struct spec_reader *r, int node, struct spec *spec,
 {
     int match;
 
-    *group = spec->optimizer.group[0];
+    *group = spec->optim[0].group[0];
     if (!spec_read_is_object(r, node))
         return false;
-    spec_read_object(r, node, group_object(spec->optimizer.kind), group);
+    spec_read_object(r, node, group_object(spec->optim[0].kind), group);
     /* What is inherited whole was reported where it stands. */
     if (spec_read_find(r, node, "nesterov") >= 0 ||
         spec_read_find(r, node, "momentum") >= 0 ||
@@ -93,12 +96,12 @@ read_groups(struct spec_reader *r, int node, struct spec *spec)
     all = pool_alloc(r->pool, (size_t)r->tree.nodes[node].n + 1, sizeof(*all));
     if (all == NULL)
         return false;
-    all[0] = spec->optimizer.group[0];
+    all[0] = spec->optim[0].group[0];
     for (int child = r->tree.nodes[node].first; child >= 0;
          child = r->tree.nodes[child].next)
         sound = read_group(r, child, spec, &all[n++]) && sound;
-    spec->optimizer.group = all;
-    spec->optimizer.n_group = n;
+    spec->optim[0].group = all;
+    spec->optim[0].n_group = n;
     return sound;
 }
 
@@ -110,15 +113,16 @@ spec_optimizer_read(struct spec_reader *r, int node, struct spec *spec)
 
     if (first == NULL)
         return false;
-    spec->optimizer.group = first;
-    spec->optimizer.n_group = 1;
+    spec->optim[0].group = first;
+    spec->n_optim = 1;
+    spec->optim[0].n_group = 1;
     if (!spec_read_variant(r, node, &spec_words_optimizer, NULL, &kind, &value))
         return false;
-    spec->optimizer.kind = (enum spec_optimizer)kind;
+    spec->optim[0].kind = (enum spec_optimizer)kind;
     if (value >= 0 && !spec_read_is_object(r, value))
         return false;
-    spec_read_object(r, value, main_object(spec->optimizer.kind), first);
-    if (value < 0 && spec->optimizer.kind == SPEC_OPTIMIZER_SGD) {
+    spec_read_object(r, value, main_object(spec->optim[0].kind), first);
+    if (value < 0 && spec->optim[0].kind == SPEC_OPTIMIZER_SGD) {
         spec_fault_add(r, r->tree.nodes[node].start, node, "lr",
                        "missing; must be a number, 0 or more: write "
                        "{\"sgd\": {\"lr\": ...}}");

@@ -271,6 +271,9 @@ optimizer_object(enum spec_optimizer kind, bool group)
         return group ? SPEC_OBJECT_ADAM_GROUP : SPEC_OBJECT_ADAM;
     case SPEC_OPTIMIZER_ADAMW:
         return group ? SPEC_OBJECT_ADAM_GROUP : SPEC_OBJECT_ADAMW;
+    case SPEC_OPTIMIZER_ADAGRAD:
+    case SPEC_OPTIMIZER_RMSPROP:
+    case SPEC_OPTIMIZER_LION: break;
     }
     return SPEC_OBJECT_EMPTY;
 }
@@ -282,8 +285,8 @@ put_groups(struct object *parent, const struct spec *spec)
 
     member(parent, "groups");
     text_putc(t, '[');
-    for (int i = 1; i < spec->optimizer.n_group; i++) {
-        const struct spec_group *group = &spec->optimizer.group[i];
+    for (int i = 1; i < spec->optim[0].n_group; i++) {
+        const struct spec_group *group = &spec->optim[0].group[i];
         struct object o;
 
         text_puts(t, i > 1 ? ",\n" : "\n");
@@ -291,10 +294,10 @@ put_groups(struct object *parent, const struct spec *spec)
         o = begin(t, -1);
         member(&o, "match");
         put_strings(t, group->match, group->n_match);
-        put_keys(&o, optimizer_object(spec->optimizer.kind, true), group);
+        put_keys(&o, optimizer_object(spec->optim[0].kind, true), group);
         end(&o);
     }
-    if (spec->optimizer.n_group > 1) {
+    if (spec->optim[0].n_group > 1) {
         text_putc(t, '\n');
         text_fill(t, ' ', 6);
     }
@@ -308,10 +311,10 @@ put_optimizer(struct object *root, const struct spec *spec)
 
     member(root, "optimizer");
     o = begin(root->t, 1);
-    member(&o, spec_optimizer_name(spec->optimizer.kind));
+    member(&o, spec_optimizer_name(spec->optim[0].kind));
     in = begin(root->t, 2);
-    put_keys(&in, optimizer_object(spec->optimizer.kind, false),
-             &spec->optimizer.group[0]);
+    put_keys(&in, optimizer_object(spec->optim[0].kind, false),
+             &spec->optim[0].group[0]);
     put_groups(&in, spec);
     end(&in);
     end(&o);

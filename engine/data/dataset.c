@@ -21,8 +21,12 @@ open_array(enum spec_format format, const char *path, struct array *out,
     switch (format) {
     case SPEC_FORMAT_IDX: return idx_open(path, out, err);
     case SPEC_FORMAT_NPY: return npy_open(path, out, err);
+    case SPEC_FORMAT_SAFETENSORS:
+    case SPEC_FORMAT_CSV:
+    case SPEC_FORMAT_TOKENS:
+    case SPEC_FORMAT_TEXT: break;
     }
-    abort();
+    return err_set(err, ERR_UNSUPPORTED, "%s: a format without a reader", path);
 }
 
 /* What a sample is; see dataset.h. */

@@ -293,7 +293,7 @@ replay_check_weights(const struct replay *replay, const struct state *state,
         return;
     search_params(replay, state, state->weights, EVENT_PASS_OPTIMIZER, "",
                   location);
-    location->op = spec_optimizer_name(replay->o.spec->optimizer.kind);
+    location->op = spec_optimizer_name(replay->o.spec->optim[0].kind);
 }
 
 static int

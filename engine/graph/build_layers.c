@@ -532,7 +532,8 @@ build_layers_append(struct build *b, const struct spec_layer *layers, int n,
     for (int i = 0; i < n; i++) {
         int rc;
 
-        assert(builders[layers[i].kind] != NULL);
+        if (builders[layers[i].kind] == NULL)
+            return refuse(&layers[i], err, "there is no such layer here");
         rc = builders[layers[i].kind](b, &layers[i], err);
         if (rc != 0)
             return rc;

@@ -11,6 +11,10 @@ loss_op(enum spec_loss loss)
     case SPEC_LOSS_MSE: return OP_MSE;
     case SPEC_LOSS_L1: return OP_L1;
     case SPEC_LOSS_BCE_WITH_LOGITS: return OP_BCE_WITH_LOGITS;
+    case SPEC_LOSS_NLL: return OP_NLL;
+    case SPEC_LOSS_SMOOTH_L1: return OP_SMOOTH_L1;
+    case SPEC_LOSS_HUBER: return OP_HUBER;
+    case SPEC_LOSS_KL_DIV: return OP_KL_DIV;
     }
     return OP_COUNT;
 }
@@ -117,7 +121,7 @@ build_loss_append(struct build *b, struct err *err)
 {
     const struct tensor_desc pred = graph_value_at(b->graph, b->at)->desc;
     const bool classes = b->spec->loss.kind == SPEC_LOSS_CROSS_ENTROPY;
-    struct graph_roles roles = {b->at, -1, -1, -1};
+    struct graph_roles roles = {b->at, -1, -1, -1, -1, -1};
     struct tensor_desc target;
     int rc, target_id, count_id, scale_id;
 

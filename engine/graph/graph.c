@@ -38,7 +38,7 @@ graph_create(void)
     }
     for (int i = 0; i < GRAPH_INPUT_COUNT; i++)
         g->input_value[i] = -1;
-    g->roles = (struct graph_roles){-1, -1, -1, -1};
+    g->roles = (struct graph_roles){-1, -1, -1, -1, -1, -1};
     return g;
 }
 

@@ -24,8 +24,9 @@ enum graph_value_kind {
 
 /* What comes from outside; the index of a GRAPH_INPUT value. */
 enum graph_input {
-    GRAPH_INPUT_X,         /* the batch: f32 */
-    GRAPH_INPUT_TARGET,    /* i32 [N] class ids, or f32 like the prediction */
+    GRAPH_INPUT_X,         /* the batch: f32, or i32 token ids */
+    GRAPH_INPUT_TARGET,    /* i32 class ids [N] or [N,...], or f32 like the
+                              prediction */
     GRAPH_INPUT_INV_COUNT, /* f32 []: 1 / elements of the window */
     GRAPH_INPUT_SCALE,     /* f32 []: the loss scale */
     GRAPH_INPUT_COUNT
@@ -55,6 +56,7 @@ struct graph_node {
 
 enum graph_init {
     GRAPH_INIT_UNIFORM, /* U(-bound, bound) */
+    GRAPH_INIT_NORMAL,  /* N(0, bound^2) */
     GRAPH_INIT_ZERO,
     GRAPH_INIT_ONE
 };
@@ -63,7 +65,8 @@ struct graph_param {
     const char *name; /* PyTorch's state_dict name: "0.weight" */
     struct tensor_desc desc;
     enum graph_init init;
-    double bound;  /* for UNIFORM: PyTorch's default for the layer */
+    double bound;  /* for UNIFORM and NORMAL; PyTorch's default for the layer
+                      unless the spec says otherwise */
     bool autocast; /* used by an op of class LOWER: it gets a half copy */
 };
 
@@ -79,6 +82,8 @@ struct graph_roles {
     int loss;        /* f32 [] */
     int scaled_loss; /* f32 [] */
     int correct;     /* f32 [], evaluation of classifiers */
+    int top_k;       /* f32 [], where the spec asks for it; so confusion */
+    int confusion;   /* f32 [K,K] */
 };
 
 struct graph;

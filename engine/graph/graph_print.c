@@ -127,6 +127,7 @@ outside_words(const struct graph *g, const struct graph_value *v, char *text,
               size_t size)
 {
     static const char *const init_name[] = {[GRAPH_INIT_UNIFORM] = "uniform",
+                                            [GRAPH_INIT_NORMAL] = "normal",
                                             [GRAPH_INIT_ZERO] = "zeros",
                                             [GRAPH_INIT_ONE] = "ones"};
 

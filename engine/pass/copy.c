@@ -118,5 +118,7 @@ copy_roles(struct copy *copy)
         &(struct graph_roles){.output = moved(copy, roles->output),
                               .loss = moved(copy, roles->loss),
                               .scaled_loss = moved(copy, roles->scaled_loss),
-                              .correct = moved(copy, roles->correct)});
+                              .correct = moved(copy, roles->correct),
+                              .top_k = moved(copy, roles->top_k),
+                              .confusion = moved(copy, roles->confusion)});
 }

@@ -25,10 +25,10 @@ struct optimizer {
 int
 optimizer_n_moments(const struct spec *spec)
 {
-    if (spec->optimizer.kind != SPEC_OPTIMIZER_SGD)
+    if (spec->optim[0].kind != SPEC_OPTIMIZER_SGD)
         return 2;
-    for (int i = 0; i < spec->optimizer.n_group; i++)
-        if (spec->optimizer.group[i].momentum != 0)
+    for (int i = 0; i < spec->optim[0].n_group; i++)
+        if (spec->optim[0].group[i].momentum != 0)
             return 1;
     return 0;
 }
@@ -37,7 +37,7 @@ const char *
 optimizer_moment_name(const struct spec *spec, int i)
 {
     assert(i >= 0 && i < optimizer_n_moments(spec));
-    if (spec->optimizer.kind == SPEC_OPTIMIZER_SGD)
+    if (spec->optim[0].kind == SPEC_OPTIMIZER_SGD)
         return "momentum";
     return i == 0 ? "m" : "v";
 }
@@ -54,8 +54,8 @@ group_takes(const struct spec_group *g, const char *name)
 static int
 find_group(const struct spec *spec, const char *name)
 {
-    for (int i = 1; i < spec->optimizer.n_group; i++)
-        if (group_takes(&spec->optimizer.group[i], name))
+    for (int i = 1; i < spec->optim[0].n_group; i++)
+        if (group_takes(&spec->optim[0].group[i], name))
             return i;
     return 0;
 }
@@ -65,8 +65,8 @@ static int
 check_groups(const struct optimizer *o, const struct state *state,
              struct err *err)
 {
-    for (int i = 1; i < o->spec->optimizer.n_group; i++) {
-        const struct spec_group *g = &o->spec->optimizer.group[i];
+    for (int i = 1; i < o->spec->optim[0].n_group; i++) {
+        const struct spec_group *g = &o->spec->optim[0].group[i];
         for (int j = 0; j < g->n_match; j++) {
             bool used = false;
             for (int k = 0; k < state->n_params && !used; k++)
@@ -87,8 +87,8 @@ check_groups(const struct optimizer *o, const struct state *state,
 static bool
 may_join(const struct spec *spec, int group)
 {
-    return spec->optimizer.kind == SPEC_OPTIMIZER_SGD ||
-           spec->optimizer.group[group].eps > 0;
+    return spec->optim[0].kind == SPEC_OPTIMIZER_SGD ||
+           spec->optim[0].group[group].eps > 0;
 }
 
 static void
@@ -167,7 +167,7 @@ optimizer_group_of(const struct optimizer *o, int param)
 static double
 group_lr(const struct optimizer *o, int group, const struct state *state)
 {
-    return lrate_at(&o->lrate, o->spec->optimizer.group[group].lr,
+    return lrate_at(&o->lrate, o->spec->optim[0].group[group].lr,
                     state->count.updates);
 }
 
@@ -181,7 +181,7 @@ static void
 step_sgd(const struct optimizer *o, struct state *s, const struct range *r,
          float clip)
 {
-    const struct spec_group *g = &o->spec->optimizer.group[r->group];
+    const struct spec_group *g = &o->spec->optim[0].group[r->group];
     const struct kernel_sgd p = {
         .lr = (float)group_lr(o, r->group, s),
         .momentum = (float)g->momentum,
@@ -200,14 +200,14 @@ static void
 step_adam(const struct optimizer *o, struct state *s, const struct range *r,
           float clip)
 {
-    const struct spec_group *g = &o->spec->optimizer.group[r->group];
+    const struct spec_group *g = &o->spec->optim[0].group[r->group];
     const struct kernel_adam p = {
         .lr = group_lr(o, r->group, s),
         .beta1 = g->betas[0],
         .beta2 = g->betas[1],
         .eps = g->eps,
         .weight_decay = g->weight_decay,
-        .decoupled = o->spec->optimizer.kind == SPEC_OPTIMIZER_ADAMW,
+        .decoupled = o->spec->optim[0].kind == SPEC_OPTIMIZER_ADAMW,
         .t = s->count.updates + 1,
     };
 
@@ -220,12 +220,15 @@ void
 optimizer_step(const struct optimizer *o, struct state *state, float clip)
 {
     for (int i = 0; i < o->n_ranges; i++) {
-        switch (o->spec->optimizer.kind) {
+        switch (o->spec->optim[0].kind) {
         case SPEC_OPTIMIZER_SGD: step_sgd(o, state, &o->range[i], clip); break;
         case SPEC_OPTIMIZER_ADAM:
         case SPEC_OPTIMIZER_ADAMW:
             step_adam(o, state, &o->range[i], clip);
             break;
+        case SPEC_OPTIMIZER_ADAGRAD:
+        case SPEC_OPTIMIZER_RMSPROP:
+        case SPEC_OPTIMIZER_LION: break;
         }
     }
 }

@@ -4,6 +4,7 @@
 #include "kernels/philox.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,12 +144,31 @@ fill_uniform(float *w, int64_t n, double bound, uint64_t seed, uint32_t stream)
     }
 }
 
+/* N(0, std^2) from the same words, two numbers for two words: Box and Muller,
+ * "A note on the generation of random normal deviates", 1958. */
+static void
+fill_normal(float *w, int64_t n, double std, uint64_t seed, uint32_t stream)
+{
+    for (int64_t i = 0; i < n; i += 4) {
+        uint32_t word[4];
+        philox_words(seed, stream, 0, 0, (uint32_t)(i / 4), word);
+        for (int64_t j = i; j < n && j < i + 4; j++) {
+            const uint32_t *pair = word + (j - i) / 2 * 2;
+            const double u = ((double)pair[0] + 1.0) / 4294967296.0;
+            const double angle = 2.0 * M_PI * (double)pair[1] / 4294967296.0;
+            const double r = std * sqrt(-2.0 * log(u));
+            w[j] = (float)(r * ((j - i) % 2 == 0 ? cos(angle) : sin(angle)));
+        }
+    }
+}
+
 static void
 fill_tensor_values(float *w, int64_t n, enum graph_init init, double bound,
                    uint64_t seed, uint32_t stream)
 {
     switch (init) {
     case GRAPH_INIT_UNIFORM: fill_uniform(w, n, bound, seed, stream); break;
+    case GRAPH_INIT_NORMAL: fill_normal(w, n, bound, seed, stream); break;
     case GRAPH_INIT_ZERO: memset(w, 0, (size_t)n * sizeof(*w)); break;
     case GRAPH_INIT_ONE:
         for (int64_t i = 0; i < n; i++)

@@ -48,5 +48,16 @@ void cases_norm(const struct cases_maker *m);
 void cases_pool(const struct cases_maker *m);
 void cases_flatten(const struct cases_maker *m);
 void cases_loss(const struct cases_maker *m);
+void cases_function(const struct cases_maker *m);
+void cases_broadcast(const struct cases_maker *m);
+void cases_axis(const struct cases_maker *m);
+void cases_reduce(const struct cases_maker *m);
+void cases_conv_lift(const struct cases_maker *m);
+void cases_group_norm(const struct cases_maker *m);
+void cases_embedding(const struct cases_maker *m);
+void cases_move(const struct cases_maker *m);
+void cases_upsample(const struct cases_maker *m);
+void cases_matmul(const struct cases_maker *m);
+void cases_attention(const struct cases_maker *m);
 
 #endif

@@ -181,7 +181,7 @@ shared_weight(int n_uses, enum dtype dtype)
     const struct tensor_desc one = tensor_make(DTYPE_F32, 0, NULL);
     const struct tensor_desc x = tensor_make(DTYPE_F32, 2, (int64_t[]){5, 6});
     struct graph *g = graph_create();
-    struct graph_roles roles = {-1, -1, -1, -1};
+    struct graph_roles roles = {-1, -1, -1, -1, -1, -1};
     struct err err;
     int at, w, target, count, scale, id;
 

@@ -192,7 +192,7 @@ test_graph_verify_finds_a_loss_that_is_no_number(void **state)
     (void)state;
     g = start(&x);
     y = add_relu(g, x, "a.out");
-    graph_set_roles(g, &(struct graph_roles){y, y, -1, -1});
+    graph_set_roles(g, &(struct graph_roles){y, y, -1, -1, -1, -1});
     assert_int_equal(graph_freeze(g, &err), ERR_INTERNAL);
     assert_string_equal(err.msg, "a.out cannot be the loss");
     graph_destroy(&g);

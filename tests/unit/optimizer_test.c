@@ -60,9 +60,9 @@ setup(struct fixture *f, enum spec_optimizer kind, const char *match)
                                       .weight_decay = 1,
                                       .betas = {0.9, 0.999},
                                       .eps = 1e-8};
-    f->spec.optimizer.kind = kind;
-    f->spec.optimizer.group = f->group;
-    f->spec.optimizer.n_group = match != NULL ? 2 : 1;
+    f->spec.optim[0].kind = kind;
+    f->spec.optim[0].group = f->group;
+    f->spec.optim[0].n_group = match != NULL ? 2 : 1;
     f->spec.schedule.kind = SPEC_SCHEDULE_CONSTANT;
     f->graph = make_graph();
     f->flat = backend_flat(backend_find("reference"));
@@ -178,7 +178,7 @@ test_optimizer_moments_by_kind(void **unused)
     f.group[1].momentum = 0.9;
     assert_int_equal(optimizer_n_moments(&f.spec), 1);
     assert_string_equal(optimizer_moment_name(&f.spec, 0), "momentum");
-    f.spec.optimizer.kind = SPEC_OPTIMIZER_ADAMW;
+    f.spec.optim[0].kind = SPEC_OPTIMIZER_ADAMW;
     assert_int_equal(optimizer_n_moments(&f.spec), 2);
     assert_string_equal(optimizer_moment_name(&f.spec, 1), "v");
     teardown(&f);
@@ -196,7 +196,7 @@ test_optimizer_momentum_of_one_group(void **unused)
     f.match[0] = "a.*";
     f.group[1].momentum = 0.5;
     f.group[1].weight_decay = 0;
-    f.spec.optimizer.n_group = 2;
+    f.spec.optim[0].n_group = 2;
     state_destroy(&f.state);
     assert_int_equal(state_create(f.graph, 1, &f.state, NULL), 0);
     struct optimizer *o = make(&f);

@@ -166,7 +166,7 @@ test_spec_set_then_parse(void **state)
     assert_int_equal(s->amp.dtype, DTYPE_F16);
     assert_true(s->amp.scaler.init_scale == 1024);
     assert_int_equal(s->model[0].u.linear.out_features, 7);
-    assert_true(s->optimizer.group->lr == 0.5);
+    assert_true(s->optim[0].group->lr == 0.5);
     assert_int_equal(s->train.epochs, 3);
     spec_destroy(&s);
     free(text);

@@ -141,10 +141,10 @@ static void
 test_spec_groups(void **state)
 {
     struct spec *s = parse_sample(spec_samples[4]);
-    const struct spec_group *g = s->optimizer.group;
+    const struct spec_group *g = s->optim[0].group;
 
     (void)state;
-    assert_int_equal(s->optimizer.n_group, 3);
+    assert_int_equal(s->optim[0].n_group, 3);
     assert_int_equal(g[0].n_match, 0);
     assert_true(g[0].weight_decay == 5e-4);
     assert_int_equal(g[1].n_match, 2);
@@ -156,7 +156,7 @@ test_spec_groups(void **state)
     spec_destroy(&s);
 
     s = parse_sample(spec_samples[5]);
-    g = s->optimizer.group;
+    g = s->optim[0].group;
     assert_true(g[0].betas[0] == 0 && g[0].betas[1] == 0.5);
     assert_true(g[0].weight_decay == 0.01); /* adamw's default */
     assert_true(g[1].betas[0] == 0.25 && g[1].lr == 1 && g[1].eps == 1);
@@ -169,7 +169,7 @@ test_spec_defaults(void **state)
 {
     struct spec *s = parse_sample(spec_samples[0]);
     const struct spec_layer *l = s->model;
-    const struct spec_group *g = s->optimizer.group;
+    const struct spec_group *g = s->optim[0].group;
 
     (void)state;
     assert_string_equal(s->name, "job");
@@ -210,7 +210,7 @@ test_spec_defaults(void **state)
     spec_destroy(&s);
 
     s = parse_sample(spec_samples[1]);
-    g = s->optimizer.group;
+    g = s->optim[0].group;
     assert_true(g->lr == 1e-3 && g->betas[0] == 0.9 && g->betas[1] == 0.999 &&
                 g->eps == 1e-8 && g->weight_decay == 0);
     assert_true(s->amp.scaler.enabled && s->amp.scaler.init_scale == 65536 &&
@@ -222,7 +222,7 @@ test_spec_defaults(void **state)
     spec_destroy(&s);
 
     s = parse_sample(spec_samples[2]);
-    assert_true(s->optimizer.group->weight_decay == 0.01);
+    assert_true(s->optim[0].group->weight_decay == 0.01);
     assert_true(s->schedule.gamma == 0.1 && s->schedule.step_size == 30);
     assert_false(s->amp.scaler.enabled);
     spec_destroy(&s);

@@ -31,6 +31,17 @@ void golden_norm(const struct golden *g);
 void golden_pool(const struct golden *g);
 void golden_shape(const struct golden *g);
 void golden_loss(const struct golden *g);
+void golden_attention(const struct golden *g);
+void golden_axis(const struct golden *g);
+void golden_broadcast(const struct golden *g);
+void golden_conv_lift(const struct golden *g);
+void golden_embedding(const struct golden *g);
+void golden_function(const struct golden *g);
+void golden_group_norm(const struct golden *g);
+void golden_matmul(const struct golden *g);
+void golden_move(const struct golden *g);
+void golden_reduce(const struct golden *g);
+void golden_upsample(const struct golden *g);
 
 /* Position of (n, c, h, w) of a rank 4 tensor. */
 int64_t golden_at(const struct tensor_desc *t, int64_t n, int64_t c, int64_t h,
