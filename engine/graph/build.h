@@ -19,10 +19,13 @@ enum build_mode { BUILD_TRAIN, BUILD_EVAL };
 struct build_data {
     int rank; /* of one sample: 1 features, 3 = C, H, W */
     int64_t dim[TENSOR_MAX_RANK - 1];
-    bool target_is_class; /* one class id a sample */
-    int64_t target_elems; /* f32 targets: elements of one sample */
-    int target_rank;
+    bool input_is_tokens; /* i32 ids instead of f32 */
+    bool target_is_class; /* i32 class ids instead of f32 */
+    int64_t target_elems; /* targets: elements of one sample */
+    int target_rank;      /* of one sample; 0: one class id, or one number */
     int64_t target_dim[TENSOR_MAX_RANK - 1];
+    bool has_ignore_index; /* a mask made it; else loss.ignore_index holds */
+    int64_t ignore_index;
 };
 
 /* A graph for batches of exactly batch_size samples, frozen. ERR_SPEC with

@@ -91,6 +91,17 @@ add_scalar(struct build *b, enum graph_input which, const char *name,
     return v < 0 ? err_set(err, ERR_NOMEM, "no memory for the graph") : v;
 }
 
+/* The spec's, or what a mask over the labels made of them. */
+static void
+set_ignore_index(const struct build *b, union op_params *params)
+{
+    const bool by_spec = b->spec->loss.has_ignore_index;
+
+    params->loss.has_ignore_index = by_spec || b->data->has_ignore_index;
+    params->loss.ignore_index =
+        by_spec ? b->spec->loss.ignore_index : b->data->ignore_index;
+}
+
 /* A node of the loss; its output's value id, or an error. */
 static int
 add_node(struct build *b, enum op op, enum graph_phase phase, const int *in,
@@ -109,8 +120,7 @@ add_node(struct build *b, enum op op, enum graph_phase phase, const int *in,
     if (op == OP_CROSS_ENTROPY || op == OP_CORRECT) {
         params.loss.label_smoothing =
             op == OP_CORRECT ? 0 : b->spec->loss.label_smoothing;
-        params.loss.has_ignore_index = b->spec->loss.has_ignore_index;
-        params.loss.ignore_index = b->spec->loss.ignore_index;
+        set_ignore_index(b, &params);
     }
     id = graph_add_node(b->graph, &args, err);
     return id < 0 ? id : graph_node_at(b->graph, id)->out[0];

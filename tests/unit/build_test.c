@@ -229,6 +229,28 @@ test_build_number_fits_one_column(void **state)
     graph_destroy(&g);
 }
 
+/* A mask over the labels brings its ignore_index along. */
+static void
+test_build_mask_ignores(void **state)
+{
+    const struct build_data data = {MODEL_ROWS(20), .target_is_class = true,
+                                    .has_ignore_index = true,
+                                    .ignore_index = -100};
+    struct graph *g = model_graph("[{\"linear\": {\"out_features\": 3}}]",
+                                  "cross_entropy", &data, BUILD_EVAL, 4);
+    static const enum op ops[] = {OP_CROSS_ENTROPY, OP_CORRECT};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const struct graph_node *node = model_node(g, ops[i], "");
+
+        assert_non_null(node);
+        assert_true(node->params.loss.has_ignore_index);
+        assert_int_equal(node->params.loss.ignore_index, -100);
+    }
+    graph_destroy(&g);
+}
+
 static void
 test_build_marks_sample_axes(void **state)
 {
@@ -418,6 +440,7 @@ main(void)
         cmocka_unit_test(test_build_flatten_of_rows_is_nothing),
         cmocka_unit_test(test_build_residual_adds_its_input),
         cmocka_unit_test(test_build_number_fits_one_column),
+        cmocka_unit_test(test_build_mask_ignores),
         cmocka_unit_test(test_build_marks_sample_axes),
         cmocka_unit_test(test_build_refuses_with_a_sentence),
         cmocka_unit_test(test_build_refuses_batch_norm_of_one_value),
