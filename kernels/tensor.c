@@ -63,21 +63,50 @@ tensor_same_shape(const struct tensor_desc *a, const struct tensor_desc *b)
     return true;
 }
 
-/* The logical axes in memory order, slowest first. */
-static const int row_order[TENSOR_MAX_RANK] = {0, 1, 2, 3, 4, 5};
-static const int nhwc_order[4] = {0, 2, 3, 1};
-
-static const int *
-axis_order(const struct tensor_desc *t)
+const int *
+tensor_axis_order(const struct tensor_desc *t)
 {
-    assert(t->layout == TENSOR_ROW || t->rank == 4);
-    return t->layout == TENSOR_NHWC ? nhwc_order : row_order;
+    static const int row[TENSOR_MAX_RANK] = {0, 1, 2, 3, 4, 5};
+    static const int image[4] = {0, 2, 3, 1}, signal[3] = {0, 2, 1};
+
+    if (t->layout == TENSOR_ROW)
+        return row;
+    assert(t->rank == 3 || t->rank == 4);
+    return t->rank == 4 ? image : signal;
+}
+
+void
+tensor_strides(const struct tensor_desc *t, int64_t *stride)
+{
+    const int *order = tensor_axis_order(t);
+    int64_t step = 1;
+
+    for (int i = t->rank - 1; i >= 0; i--) {
+        stride[order[i]] = step;
+        step *= t->dim[order[i]];
+    }
+}
+
+void
+tensor_split_axis(const struct tensor_desc *t, int axis, int64_t *outer,
+                  int64_t *n, int64_t *inner)
+{
+    const int *order = tensor_axis_order(t);
+    int i = 0;
+
+    assert(axis >= 0 && axis < t->rank);
+    *outer = *inner = 1;
+    for (; order[i] != axis; i++)
+        *outer *= t->dim[order[i]];
+    *n = t->dim[axis];
+    for (i++; i < t->rank; i++)
+        *inner *= t->dim[order[i]];
 }
 
 void
 tensor_unravel(const struct tensor_desc *t, int64_t at, int64_t *index)
 {
-    const int *order = axis_order(t);
+    const int *order = tensor_axis_order(t);
 
     for (int i = t->rank - 1; i >= 0; i--) {
         const int64_t size = t->dim[order[i]];
@@ -92,7 +121,7 @@ tensor_unravel(const struct tensor_desc *t, int64_t at, int64_t *index)
 int64_t
 tensor_ravel(const struct tensor_desc *t, const int64_t *index)
 {
-    const int *order = axis_order(t);
+    const int *order = tensor_axis_order(t);
     int64_t at = 0;
 
     for (int i = 0; i < t->rank; i++) {

@@ -45,6 +45,15 @@ size_t tensor_n_bytes(const struct tensor_desc *t);
 bool tensor_same_shape(const struct tensor_desc *a,
                        const struct tensor_desc *b); /* not dtype */
 
+/* The logical axes in memory order, slowest first: rank of them. */
+const int *tensor_axis_order(const struct tensor_desc *t);
+/* Elements between neighbours along each logical axis. */
+void tensor_strides(const struct tensor_desc *t, int64_t *stride);
+/* Memory as [outer][n][inner], where n is the logical axis: inner is 1 for the
+ * axis that is last in memory (channels, in NHWC). */
+void tensor_split_axis(const struct tensor_desc *t, int axis, int64_t *outer,
+                       int64_t *n, int64_t *inner);
+
 /* Position in memory -> logical index[0 .. rank-1]. */
 void tensor_unravel(const struct tensor_desc *t, int64_t at, int64_t *index);
 /* Logical index -> position in memory. */

@@ -175,7 +175,9 @@ check_fill(void *data, const struct tensor_desc *t, enum check_fill fill,
     for (int64_t i = 0; i < n; i++) {
         int64_t index[TENSOR_MAX_RANK];
 
-        if (t->dtype != DTYPE_I32) {
+        if (t->dtype == DTYPE_BOOL) {
+            ((uint8_t *)data)[i] = (uint8_t)(check_random(rng) >> 32 & 1);
+        } else if (t->dtype != DTYPE_I32) {
             put_float(data, t, i, fill, rng);
         } else if (fill == CHECK_WINDOW) {
             tensor_unravel(t, i, index);
@@ -212,6 +214,8 @@ check_get(const void *data, enum dtype t, int64_t i)
         return (double)((const float *)data)[i];
     if (t == DTYPE_I32)
         return ((const int32_t *)data)[i];
+    if (t == DTYPE_BOOL)
+        return ((const uint8_t *)data)[i];
     assert(dtype_is_half(t));
     return t == DTYPE_F16 ? decode(((const uint16_t *)data)[i], 5, 10)
                           : decode(((const uint16_t *)data)[i], 8, 7);

@@ -21,7 +21,7 @@ void check_buf_make(struct check_buf *b, size_t bytes);
 bool check_buf_intact(const struct check_buf *b); /* the guards */
 void check_buf_free(struct check_buf *b);
 
-/* What an input is filled with. */
+/* What an input is filled with; bools are 0 or 1 under any of these. */
 enum check_fill {
     CHECK_NORMAL,  /* a bell around 0 */
     CHECK_WIDE,    /* every finite bit pattern */

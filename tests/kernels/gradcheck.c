@@ -7,7 +7,8 @@
  * op (given dy = r) must equal, and that each backend's float32 kernel must
  * meet within the op table's tolerance. Which backward op gives which gradient
  * is read off the names in ops.def: dx towards x, dw towards w, db towards b;
- * a backward input is dy, or the forward tensor of the same name.
+ * a backward input is dy, or the forward tensor of the same name. A pair whose
+ * backward op serves either operand names the one it is for, and the other.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +34,6 @@ static const struct {
 } pairs[] = {
     {OP_LINEAR, OP_LINEAR_DX},
     {OP_LINEAR, OP_LINEAR_DW},
-    {OP_LINEAR, OP_BIAS_GRAD},
     {OP_CONV2D, OP_CONV2D_DX},
     {OP_CONV2D, OP_CONV2D_DW},
     {OP_CONV2D, OP_BIAS_GRAD},
@@ -55,6 +55,26 @@ static const struct {
     {OP_BCE_WITH_LOGITS, OP_BCE_WITH_LOGITS_BWD},
 };
 #define N_PAIRS (int)(sizeof(pairs) / sizeof(pairs[0]))
+
+/* Those that need names. */
+struct pair {
+    enum op forward, backward;
+    const char *to, *other; /* forward inputs that stand for x and "other" */
+};
+static const struct pair operands[] = {
+    {OP_LINEAR, OP_BIAS_GRAD, "b", NULL},
+};
+#define N_OPERANDS (int)(sizeof(operands) / sizeof(operands[0]))
+#define N_ALL      (N_PAIRS + N_OPERANDS)
+
+/* Pair i of both tables. */
+static struct pair
+pair_at(int i)
+{
+    if (i >= N_PAIRS)
+        return operands[i - N_PAIRS];
+    return (struct pair){pairs[i].forward, pairs[i].backward, NULL, NULL};
+}
 
 /* Everything of one forward case, as doubles that float32 can hold. */
 struct forward {
@@ -164,19 +184,36 @@ find_name(const char *const *names, int n, const char *name)
     return -1;
 }
 
+/* The forward input that output `out` of the backward op is a gradient of. */
+static int
+find_target(const struct pair *pair, int out)
+{
+    const struct op_info *fwd = op_info(pair->forward);
+    const char *name = op_info(pair->backward)->out_name[out];
+    const int to = find_name(fwd->in_name, fwd->n_in,
+                             pair->to != NULL ? pair->to : name + 1);
+
+    assert_true(name[0] == 'd' && to >= 0);
+    return to;
+}
+
 /* Signature and inputs of the backward op, from the forward's by name. */
 static void
-backward_describe(const struct forward *f, enum op op, struct kernel_sig *sig,
-                  const double *in[OP_MAX_IN])
+backward_describe(const struct forward *f, const struct pair *pair,
+                  struct kernel_sig *sig, const double *in[OP_MAX_IN])
 {
-    const struct op_info *fwd = op_info(f->sig.op), *bwd = op_info(op);
+    const struct op_info *fwd = op_info(f->sig.op);
+    const struct op_info *bwd = op_info(pair->backward);
 
     *sig = f->sig;
-    sig->op = op;
+    sig->op = pair->backward;
     sig->n_in = bwd->n_in;
     sig->n_out = bwd->n_out;
     for (int i = 0; i < bwd->n_in; i++) {
-        const int from = find_name(fwd->in_name, fwd->n_in, bwd->in_name[i]);
+        const bool is_other =
+            pair->other != NULL && strcmp(bwd->in_name[i], "other") == 0;
+        const int from = find_name(fwd->in_name, fwd->n_in,
+                                   is_other ? pair->other : bwd->in_name[i]);
         const int out = find_name(fwd->out_name, fwd->n_out, bwd->in_name[i]);
 
         if (strcmp(bwd->in_name[i], "dy") == 0 ||
@@ -192,12 +229,8 @@ backward_describe(const struct forward *f, enum op op, struct kernel_sig *sig,
             sig->in[i] = f->sig.out[out];
         }
     }
-    for (int i = 0; i < bwd->n_out; i++) {
-        const int to = find_name(fwd->in_name, fwd->n_in, bwd->out_name[i] + 1);
-
-        assert_true(bwd->out_name[i][0] == 'd' && to >= 0);
-        sig->out[i] = f->sig.in[to];
-    }
+    for (int i = 0; i < bwd->n_out; i++)
+        sig->out[i] = f->sig.in[find_target(pair, i)];
 }
 
 struct backward {
@@ -207,12 +240,13 @@ struct backward {
 };
 
 static void
-backward_open(struct backward *b, const struct forward *f, enum op op)
+backward_open(struct backward *b, const struct forward *f,
+              const struct pair *pair)
 {
     struct golden g = {.sig = &b->sig, .step = &f->step};
 
     memset(b, 0, sizeof(*b));
-    backward_describe(f, op, &b->sig, b->in);
+    backward_describe(f, pair, &b->sig, b->in);
     for (int i = 0; i < b->sig.n_in; i++)
         g.in[i] = b->in[i];
     for (int i = 0; i < b->sig.n_out; i++)
@@ -288,6 +322,8 @@ run_kernel(const struct backend *backend, const struct backward *b,
         for (int64_t j = 0; j < tensor_n_elems(t); j++) {
             if (t->dtype == DTYPE_I32)
                 ((int32_t *)r.in[i].data)[j] = (int32_t)b->in[i][j];
+            else if (t->dtype == DTYPE_BOOL)
+                ((uint8_t *)r.in[i].data)[j] = b->in[i][j] != 0;
             else
                 convert_put(r.in[i].data, t->dtype, j, (float)b->in[i][j]);
         }
@@ -303,7 +339,7 @@ run_kernel(const struct backend *backend, const struct backward *b,
 /* ---- one case ------------------------------------------------------------ */
 
 struct progress {
-    enum op backward;
+    const struct pair *pair;
     int64_t n_cases;
 };
 
@@ -344,26 +380,21 @@ static void
 check_case(void *ctx, const struct kcase *c)
 {
     struct progress *p = ctx;
-    const struct op_info *fwd = op_info(c->sig.op), *bwd;
     struct forward f;
     struct backward b;
 
-    if (!suits(c) ||
-        (p->backward == OP_BIAS_GRAD && c->sig.in[2].dtype == DTYPE_NONE))
+    if (!suits(c) || c->sig.in[find_target(p->pair, 0)].dtype == DTYPE_NONE)
         return;
     forward_open(&f, c, (uint64_t)p->n_cases + 1);
     move_off_kinks(&f);
     forward_run(&f);
-    backward_open(&b, &f, p->backward);
-    bwd = op_info(p->backward);
+    backward_open(&b, &f, p->pair);
     for (int out = 0; out < b.sig.n_out; out++) {
-        const int to =
-            find_name(fwd->in_name, fwd->n_in, bwd->out_name[out] + 1);
         double *slope;
 
         if (b.sig.out[out].dtype == DTYPE_NONE)
             continue;
-        slope = differences(&f, to);
+        slope = differences(&f, find_target(p->pair, out));
         compare("golden", &b, out, b.out[out], slope, false);
         for (int k = 0; backend_at(k) != NULL; k++) {
             double *got[OP_MAX_OUT] = {NULL};
@@ -383,10 +414,10 @@ check_case(void *ctx, const struct kcase *c)
 static void
 test_gradcheck_pair(void **state)
 {
-    const int pair = *(const int *)*state;
-    struct progress p = {.backward = pairs[pair].backward};
+    const struct pair pair = pair_at(*(const int *)*state);
+    struct progress p = {.pair = &pair};
 
-    cases_each(pairs[pair].forward, DTYPE_F32, check_case, &p);
+    cases_each(pair.forward, DTYPE_F32, check_case, &p);
     assert_true(p.n_cases > 0);
 }
 
@@ -401,8 +432,8 @@ test_gradcheck_covers_all(void **state)
 
         if (strcmp(first, "dy") != 0 && strcmp(first, "dloss") != 0)
             continue;
-        for (int i = 0; i < N_PAIRS; i++)
-            covered = covered || (int)pairs[i].backward == op;
+        for (int i = 0; i < N_ALL; i++)
+            covered = covered || (int)pair_at(i).backward == op;
         if (!covered)
             fail_msg("%s has no pair", op_info((enum op)op)->name);
     }
@@ -411,16 +442,17 @@ test_gradcheck_covers_all(void **state)
 int
 main(void)
 {
-    static int numbers[N_PAIRS];
-    static struct CMUnitTest tests[N_PAIRS + 1];
+    static int numbers[N_ALL];
+    static struct CMUnitTest tests[N_ALL + 1];
 
-    for (int i = 0; i < N_PAIRS; i++) {
+    for (int i = 0; i < N_ALL; i++) {
         numbers[i] = i;
-        tests[i] = (struct CMUnitTest){.name = op_info(pairs[i].backward)->name,
-                                       .test_func = test_gradcheck_pair,
-                                       .initial_state = &numbers[i]};
+        tests[i] =
+            (struct CMUnitTest){.name = op_info(pair_at(i).backward)->name,
+                                .test_func = test_gradcheck_pair,
+                                .initial_state = &numbers[i]};
     }
-    tests[N_PAIRS] = (struct CMUnitTest){
-        .name = "covers_all", .test_func = test_gradcheck_covers_all};
-    return _cmocka_run_group_tests("gradcheck", tests, N_PAIRS + 1, NULL, NULL);
+    tests[N_ALL] = (struct CMUnitTest){.name = "covers_all",
+                                       .test_func = test_gradcheck_covers_all};
+    return _cmocka_run_group_tests("gradcheck", tests, N_ALL + 1, NULL, NULL);
 }

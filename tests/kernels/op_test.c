@@ -106,6 +106,41 @@ test_op_tensor_layouts(void **state)
     assert_string_equal(tensor_format(&r, text, 7), "bf16[2");
 }
 
+/* Signals are images of one dimension less. */
+static void
+test_op_tensor_axes(void **state)
+{
+    struct tensor_desc signal = tensor_make(DTYPE_F32, 3, (int64_t[]){2, 3, 5});
+    const struct tensor_desc image = tensor_make_nhwc(DTYPE_F32, 2, 3, 4, 5);
+    int64_t index[TENSOR_MAX_RANK], stride[TENSOR_MAX_RANK];
+    int64_t outer, n, inner;
+
+    (void)state;
+    signal.layout = TENSOR_NHWC;
+    for (int64_t i = 0; i < 30; i++) {
+        int64_t at = 0;
+
+        tensor_unravel(&signal, i, index);
+        assert_int_equal(tensor_ravel(&signal, index), i);
+        tensor_strides(&signal, stride);
+        for (int j = 0; j < 3; j++)
+            at += index[j] * stride[j];
+        assert_int_equal(at, i);
+    }
+    assert_int_equal(stride[1], 1);
+    tensor_split_axis(&signal, 1, &outer, &n, &inner);
+    assert_true(outer == 10 && n == 3 && inner == 1);
+    tensor_split_axis(&signal, 2, &outer, &n, &inner);
+    assert_true(outer == 2 && n == 5 && inner == 3);
+    tensor_split_axis(&image, 2, &outer, &n, &inner);
+    assert_true(outer == 2 && n == 4 && inner == 15);
+    tensor_split_axis(&image, 0, &outer, &n, &inner);
+    assert_true(outer == 1 && n == 2 && inner == 60);
+    signal.layout = TENSOR_ROW;
+    tensor_split_axis(&signal, 1, &outer, &n, &inner);
+    assert_true(outer == 2 && n == 3 && inner == 5);
+}
+
 static void
 test_op_backend_names_what_is_missing(void **state)
 {
@@ -134,6 +169,7 @@ main(void)
         cmocka_unit_test(test_op_window_out),
         cmocka_unit_test(test_op_reduce_length),
         cmocka_unit_test(test_op_tensor_layouts),
+        cmocka_unit_test(test_op_tensor_axes),
         cmocka_unit_test(test_op_backend_names_what_is_missing),
     };
 
