@@ -79,7 +79,8 @@ union op_params {
     struct { /* MATMUL*: a is [..,K,M], b is [..,N,K] */
         bool a_transposed, b_transposed;
     } matmul;
-    struct { /* ATTENTION*: stream as in dropout, of the weights after softmax */
+    struct
+    { /* ATTENTION*: stream as in dropout, of the weights after softmax */
         int64_t n_heads;
         bool causal; /* query t sees keys <= t + (S - T) */
         double scale;
@@ -94,7 +95,8 @@ union op_params {
         double eps;
         int64_t n_groups;
     } group_norm;
-    struct { /* SOFTMAX*, LOG_SOFTMAX*, CUMSUM*, PROD*, COSINE_SIMILARITY* (eps),
+    struct
+    { /* SOFTMAX*, LOG_SOFTMAX*, CUMSUM*, PROD*, COSINE_SIMILARITY* (eps),
                 CAT, STACK, STACK_BWD (start), NARROW* (start, length) */
         int axis;
         bool keepdim; /* PROD */
@@ -112,7 +114,7 @@ union op_params {
     struct { /* SOFTPLUS* */
         double beta, threshold;
     } softplus;
-    struct { /* ADD, SUB, MUL*, DIV*, WHERE */
+    struct {          /* ADD, SUB, MUL*, DIV*, WHERE */
         double value; /* of the absent operand */
     } binary;
     struct { /* COMPARE */

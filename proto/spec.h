@@ -206,7 +206,7 @@ struct spec_layer {
             int64_t output_size[2];
         } adaptive;
         struct {
-            int64_t size[2];       /* 0, 0: by scale_factor */
+            int64_t size[2]; /* 0, 0: by scale_factor */
             double scale_factor[2];
             enum spec_upsample mode;
             bool align_corners;
@@ -237,9 +237,9 @@ struct spec_source {
     bool present;
     enum spec_format format;
     const char *input;
-    const char *target;      /* idx, npy; NULL otherwise */
-    const char *input_name;  /* safetensors: tensors in the file `input` */
-    const char *target_name; /* or in `target`, where that is given */
+    const char *target;          /* idx, npy; NULL otherwise */
+    const char *input_name;      /* safetensors: tensors in the file `input` */
+    const char *target_name;     /* or in `target`, where that is given */
     const char **target_columns; /* csv: by name, or by number from 0 */
     int n_target_columns;
     enum dtype token_dtype; /* tokens: U16, U32; NONE: as its header says */
@@ -255,14 +255,14 @@ struct spec_group {
     const char **match;
     int n_match;
     double lr, weight_decay;
-    double momentum, dampening;    /* sgd; momentum: rmsprop too */
-    bool nesterov;                 /* sgd */
-    double betas[2], eps;          /* adam, adamw; betas: lion; eps: all but
+    double momentum, dampening; /* sgd; momentum: rmsprop too */
+    bool nesterov;              /* sgd */
+    double betas[2], eps;       /* adam, adamw; betas: lion; eps: all but
                                       sgd and lion */
-    double lr_decay;               /* adagrad */
-    double initial_accumulator;    /* adagrad */
-    double alpha;                  /* rmsprop */
-    bool centered;                 /* rmsprop */
+    double lr_decay;            /* adagrad */
+    double initial_accumulator; /* adagrad */
+    double alpha;               /* rmsprop */
+    bool centered;              /* rmsprop */
 };
 
 /* One of the optimizers. With several, each takes the parameters that its
@@ -296,8 +296,8 @@ struct spec {
         int n_normalize;    /* 0 = none, 1, or channels */
         int64_t batch_size;
         bool shuffle, drop_last;
-        int64_t sequence_length; /* tokens, text: of a sample; 0 otherwise */
-        struct {                 /* of training images */
+        int64_t sequence_length;  /* tokens, text: of a sample; 0 otherwise */
+        struct {                  /* of training images */
             int64_t crop_padding; /* random crop of the padded image; 0: off */
             double flip_p;        /* horizontal flip; 0: off */
         } augment;
@@ -311,16 +311,16 @@ struct spec {
         double label_smoothing;
         bool has_ignore_index;
         int64_t ignore_index;
-        double beta;     /* smooth_l1 */
-        double delta;    /* huber */
-        bool log_target; /* kl_div */
+        double beta;                   /* smooth_l1 */
+        double delta;                  /* huber */
+        bool log_target;               /* kl_div */
         enum spec_reduction reduction; /* kl_div */
     } loss;
     struct spec_optim optim[SPEC_MAX_OPTIMIZERS];
     int n_optim; /* >= 1 */
     struct {
         enum spec_schedule kind;
-        enum spec_count count; /* what u counts */
+        enum spec_count count;  /* what u counts */
         int64_t warmup_updates; /* lr x (u + 1) / warmup while u < warmup */
         int64_t step_size;
         double gamma;
@@ -339,9 +339,9 @@ struct spec {
         int64_t epochs;
         int64_t max_iterations; /* 0 = no limit but epochs */
         int64_t accumulate;
-        double clip_grad_norm; /* 0 = off */
-        double ema_decay;      /* 0 = no average of weights */
-        bool ema_evaluate;     /* evaluate and sample with the average */
+        double clip_grad_norm;  /* 0 = off */
+        double ema_decay;       /* 0 = no average of weights */
+        bool ema_evaluate;      /* evaluate and sample with the average */
         const char **recompute; /* patterns of container paths whose activations
                                    are computed again in backward */
         int n_recompute;

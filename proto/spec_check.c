@@ -207,8 +207,7 @@ static void
 check_groups(struct spec_reader *r, const struct spec *spec,
              const struct names *names)
 {
-    int value =
-        find2(r, "optimizer", spec_optimizer_name(spec->optim[0].kind));
+    int value = find2(r, "optimizer", spec_optimizer_name(spec->optim[0].kind));
     int at = spec_read_find(r, value, "groups");
 
     if (at < 0)
