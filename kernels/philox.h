@@ -17,6 +17,7 @@
 
 #define PHILOX_STREAM_WEIGHTS 0xffff0000u /* + index of the parameter */
 #define PHILOX_STREAM_ORDER   0xfffe0000u /* iteration field: the epoch */
+#define PHILOX_STREAM_SAMPLE  0xfffd0000u /* iteration field: the token */
 
 static inline void
 philox_round(uint32_t c[4], uint32_t k0, uint32_t k1)

@@ -9,6 +9,7 @@ target_sources(traind_engine PRIVATE
     run/variants.c
     run/step.c
     run/evaluate.c
+    run/sampler.c
     run/report.c
     run/policy.c
     run/keeper.c

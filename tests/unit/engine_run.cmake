@@ -2,4 +2,5 @@
 traind_add_test(scaler_test SOURCES scaler_test.c LINKS traind_engine)
 traind_add_test(lrate_test SOURCES lrate_test.c LINKS traind_engine m)
 traind_add_test(optimizer_test SOURCES optimizer_test.c LINKS traind_engine m)
+traind_add_test(sampler_test SOURCES sampler_test.c LINKS traind_engine m)
 traind_add_test(policy_test SOURCES policy_test.c LINKS traind_engine)
