@@ -4,6 +4,7 @@
  *
  *   traind-worker --job ID --attempt N     started by the daemon, fd 3 is it
  *   traind-worker --check SPEC             see worker_check.h
+ *   traind-worker --sample WEIGHTS --spec SPEC ...   see worker_sample.h
  *
  * Ties the engine to its three neighbours: the link (orders in, beats out),
  * the events file, and the exit status. An outcome is reported in this order:
@@ -15,6 +16,7 @@
 #include "engine/worker_exit.h"
 #include "engine/worker_link.h"
 #include "engine/worker_log.h"
+#include "engine/worker_sample.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -253,6 +255,9 @@ usage(FILE *out, int status)
 {
     fprintf(out, "usage: traind-worker --job ID --attempt N   (fd 3: traind)\n"
                  "       traind-worker --check SPEC\n"
+                 "       traind-worker --sample WEIGHTS --spec SPEC\n"
+                 "           [--tokens N] [--temperature T] [--top-k K] "
+                 "[--seed S]\n"
                  "       traind-worker --version\n");
     return status;
 }
@@ -267,6 +272,33 @@ parse_number(const char *text)
     return errno != 0 || end == text || *end != '\0' || v < 1 ? -1 : v;
 }
 
+/* A number of --sample, 0 or more. */
+static double
+parse_real(const char *text)
+{
+    char *end;
+    const double v = strtod(text, &end);
+
+    return end == text || *end != '\0' || !(v >= 0) || v > 1e15 ? -1 : v;
+}
+
+static bool
+take_sample_option(struct worker_sample_args *s, int c, const char *text)
+{
+    const double v = c == 's' || c == 'p' ? 0 : parse_real(text);
+
+    switch (c) {
+    case 's': s->weights = text; break;
+    case 'p': s->spec = text; break;
+    case 'n': s->n_tokens = (int64_t)v; break;
+    case 't': s->temperature = v; break;
+    case 'k': s->top_k = (int64_t)v; break;
+    case 'r': s->seed = (uint64_t)v; break;
+    default: return false;
+    }
+    return v >= 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -274,10 +306,17 @@ main(int argc, char **argv)
         {"job", required_argument, NULL, 'j'},
         {"attempt", required_argument, NULL, 'a'},
         {"check", required_argument, NULL, 'c'},
+        {"sample", required_argument, NULL, 's'},
+        {"spec", required_argument, NULL, 'p'},
+        {"tokens", required_argument, NULL, 'n'},
+        {"temperature", required_argument, NULL, 't'},
+        {"top-k", required_argument, NULL, 'k'},
+        {"seed", required_argument, NULL, 'r'},
         {"version", no_argument, NULL, 'V'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
+    struct worker_sample_args sample = {.n_tokens = 256, .temperature = 1};
     int64_t job = -1, attempt = -1;
     int c;
 
@@ -288,8 +327,14 @@ main(int argc, char **argv)
         case 'c': return worker_check(optarg);
         case 'V': printf("traind-worker %s\n", TRAIND_VERSION); return 0;
         case 'h': return usage(stdout, 0);
-        default: return usage(stderr, err_exit_code(ERR_USAGE));
+        default:
+            if (!take_sample_option(&sample, c, optarg))
+                return usage(stderr, err_exit_code(ERR_USAGE));
         }
+    }
+    if (sample.weights != NULL && sample.spec != NULL && optind == argc) {
+        bound_spinning(argv);
+        return worker_sample(&sample);
     }
     if (job < 1 || attempt < 1 || optind != argc)
         return usage(stderr, err_exit_code(ERR_USAGE));

@@ -66,8 +66,8 @@ print_faults(const char *path, const struct spec_faults *faults)
 }
 
 /* Relative paths are meant from the working directory, as in a submission. */
-static int
-load_spec(const char *path, struct spec **spec, struct err *err)
+int
+worker_check_load(const char *path, struct spec **spec, struct err *err)
 {
     char *cwd = getcwd(NULL, 0);
     struct spec_faults faults = {0};
@@ -207,7 +207,7 @@ worker_check(const char *path)
     int rc;
 
     err_clear(&err);
-    rc = load_spec(path, &spec, &err);
+    rc = worker_check_load(path, &spec, &err);
     if (rc == 0)
         rc = print_plan(spec, &err);
     if (rc != 0)

@@ -12,8 +12,12 @@
 /* The exit status. */
 int worker_check(const char *path);
 
-/* spec.threads, or the processors this process may use. */
+/* A spec from a file, paths made absolute; faults go to standard error. */
+struct err;
 struct spec;
+int worker_check_load(const char *path, struct spec **spec, struct err *err);
+
+/* spec.threads, or the processors this process may use. */
 int worker_check_threads(const struct spec *spec);
 
 #endif
