@@ -11,98 +11,17 @@
 
 #include "ctl/cmd.h"
 #include "ctl/format.h"
-#include "ctl/session.h"
+#include "ctl/weights.h"
 
 #define CHUNK (1024 * 1024)
 
 struct export
 {
     const char *ref;
-    char name[PATH_MAX];   /* of the checkpoint */
-    char source[PATH_MAX]; /* its weights */
+    struct weights weights;
     char target[PATH_MAX];
     bool force;
 };
-
-/* ---- which checkpoint ----------------------------------------------------*/
-
-static int
-set_source(struct export *x, const char *name, const char *directory,
-           struct err *err)
-{
-    if (snprintf(x->name, sizeof(x->name), "%s", name) >= PATH_MAX ||
-        snprintf(x->source, sizeof(x->source), "%s/model.safetensors",
-                 directory) >= PATH_MAX)
-        return err_set(err, ERR_PROTO, "the checkpoint's path is too long");
-    return 0;
-}
-
-static int
-find_last(struct session *s, struct export *x, struct err *err)
-{
-    struct view_job_ref args;
-    struct view_paths paths;
-    int rc;
-
-    view_init(VIEW_ID_job_ref, &args);
-    args.job = x->ref;
-    rc = session_one(s, MESSAGE_ID_paths, &args, &paths, err);
-    if (rc < 0)
-        return rc;
-    if (paths.checkpoint_path[0] == '\0')
-        return err_set(err, ERR_NOTFOUND,
-                       "job %s has no checkpoint yet; "
-                       "\"trainctl checkpoint %s\" makes one",
-                       x->ref, x->ref);
-    return set_source(x, paths.checkpoint_name, paths.checkpoint_path, err);
-}
-
-struct wanted {
-    const char *which; /* number, name, or "best" */
-    struct export *x;
-    bool found;
-};
-
-static int
-pick_checkpoint(void *ctx, const void *view, struct err *err)
-{
-    const struct view_checkpoint *c = view;
-    struct wanted *wanted = ctx;
-    char id[24];
-
-    snprintf(id, sizeof(id), "%" PRId64, c->id);
-    if (strcmp(wanted->which, "best") == 0
-            ? !c->best || !c->live
-            : strcmp(wanted->which, id) != 0 &&
-                  strcmp(wanted->which, c->name) != 0)
-        return 0;
-    if (strcmp(c->state, "good") != 0)
-        return strcmp(wanted->which, "best") == 0
-                   ? 0
-                   : err_set(err, ERR_CKPT, "checkpoint %s (%s) is %s", id,
-                             c->name, c->state);
-    wanted->found = true; /* the last best one is the best */
-    return set_source(wanted->x, c->name, c->path, err);
-}
-
-static int
-find_named(struct session *s, struct export *x, const char *which,
-           struct err *err)
-{
-    struct wanted wanted = {which, x, false};
-    struct view_query args;
-    int rc;
-
-    view_init(VIEW_ID_query, &args);
-    args.job = x->ref;
-    args.all_lines = true;
-    rc = session_many(s, MESSAGE_ID_checkpoints, &args, pick_checkpoint,
-                      &wanted, err);
-    if (rc == 0 && !wanted.found)
-        rc = err_set(err, ERR_NOTFOUND, "job %s has no checkpoint %s", x->ref,
-                     which);
-    return rc;
-}
 
 /* ---- copying -------------------------------------------------------------*/
 
@@ -176,10 +95,10 @@ copy_checkpoint(struct session *s, struct export *x, struct err *err)
                        "%s exists already; --force replaces "
                        "it",
                        x->target);
-    from = open(x->source, O_RDONLY | O_CLOEXEC);
+    from = open(x->weights.path, O_RDONLY | O_CLOEXEC);
     if (from < 0)
         return err_set_errno(err, errno == EACCES ? ERR_DENIED : ERR_IO, errno,
-                             "%s", x->source);
+                             "%s", x->weights.path);
     if (!to_stdout)
         rc = copy_to_file(x, from, &bytes, err);
     else if (copy_bytes(from, STDOUT_FILENO, &bytes) < 0)
@@ -190,8 +109,8 @@ copy_checkpoint(struct session *s, struct export *x, struct err *err)
     format_bytes(bytes, size, sizeof(size));
     if (!to_stdout)
         session_tell(s, "%s", x->target);
-    session_say(s, "weights of job %s at checkpoint %s, %s", x->ref, x->name,
-                size);
+    session_say(s, "weights of job %s at checkpoint %s, %s", x->ref,
+                x->weights.name, size);
     return 0;
 }
 
@@ -235,9 +154,7 @@ run_export(struct session *s, struct err *err)
     else
         strcpy(x->target, target);
     if (rc == 0)
-        rc = which != NULL && strcmp(which, "last") != 0
-                 ? find_named(s, x, which, err)
-                 : find_last(s, x, err);
+        rc = weights_find(s, x->ref, which, &x->weights, err);
     if (rc == 0)
         rc = copy_checkpoint(s, x, err);
 out:
@@ -255,8 +172,7 @@ const struct cmd cmd_export = {
               "NAME.safetensors in the working directory.",
     .options =
         (const struct args_option[]){
-            {"checkpoint", 0, "WHICH",
-             "last (default), best, a number or name"},
+            WEIGHTS_OPTION,
             {"to", 0, "FILE", "the file, or - for standard output"},
             {"force", 0, NULL, "replace a file that is there"},
             {0},

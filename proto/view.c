@@ -30,6 +30,7 @@
 #define F_follow(type, name, doc)      FIELD(follow, type, name, doc)
 #define F_notice(type, name, doc)      FIELD(notice, type, name, doc)
 #define F_paths(type, name, doc)       FIELD(paths, type, name, doc)
+#define F_sample(type, name, doc)      FIELD(sample, type, name, doc)
 #define F_pong(type, name, doc)        FIELD(pong, type, name, doc)
 #define F_start(type, name, doc)       FIELD(start, type, name, doc)
 #define F_order(type, name, doc)       FIELD(order, type, name, doc)

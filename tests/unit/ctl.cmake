@@ -8,6 +8,10 @@ traind_add_test(plot_test SOURCES plot_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(bar_test SOURCES bar_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(output_test SOURCES output_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(tail_test SOURCES tail_test.c LINKS traind_ctl LABELS unit)
+traind_add_test(printable_test
+    SOURCES printable_test.c LINKS traind_ctl LABELS unit)
+traind_add_test(ctl_program_test
+    SOURCES ctl_program_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(cmd_test SOURCES cmd_test.c LINKS traind_ctl LABELS unit)
 # The program as a whole, against a scripted daemon.
 traind_add_test(trainctl_test
