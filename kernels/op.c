@@ -120,12 +120,13 @@ in_length(enum op op, const union op_params *params,
 
     if (op == OP_CROSS_ENTROPY_BWD) /* in 0 is the scalar dloss */
         return channels(&in[1]);
-    if (op != OP_LAYER_NORM && op != OP_LAYER_NORM_BWD)
+    if (op != OP_LAYER_NORM && op != OP_LAYER_NORM_BWD && op != OP_RMS_NORM &&
+        op != OP_RMS_NORM_BWD)
         return in[0].rank > 0 ? in[0].dim[in[0].rank - 1] : 1;
     for (int i = 0; i < params->layer_norm.n_dims; i++)
         length *= in[0].dim[in[0].rank - 1 - i];
     /* dw and db of the backward op run over the rows instead. */
-    if (op == OP_LAYER_NORM_BWD && length > 0) {
+    if ((op == OP_LAYER_NORM_BWD || op == OP_RMS_NORM_BWD) && length > 0) {
         const int64_t n_rows = tensor_n_elems(&in[0]) / length;
 
         return n_rows > length ? n_rows : length;
@@ -133,14 +134,40 @@ in_length(enum op op, const union op_params *params,
     return length;
 }
 
-static int64_t
-taps_length(enum op op, const struct tensor_desc *in)
+/* Taps from the output of a convolution to its input: its gradient, or the
+ * transposed convolution, which is that. */
+static bool
+is_towards_input(enum op op)
 {
-    const struct tensor_desc *w = &in[1]; /* (O, C/g, kh, kw) */
-    const int64_t window = w->dim[2] * w->dim[3];
+    return op == OP_CONV2D_DX || op == OP_CONV1D_DX ||
+           op == OP_CONV_TRANSPOSE2D;
+}
 
-    /* Towards the input every output channel (of the group) takes part. */
-    return (op == OP_CONV2D_DX ? w->dim[0] : w->dim[1]) * window;
+static int64_t
+taps_length(enum op op, const union op_params *params,
+            const struct tensor_desc *in)
+{
+    const struct tensor_desc *w = &in[1]; /* (O, C/g, kh, kw), (O, C/g, k) */
+    const int64_t groups = params->conv.groups;
+    int64_t window = 1;
+
+    for (int i = 2; i < w->rank; i++)
+        window *= w->dim[i];
+    if (is_towards_input(op)) /* every output channel of the group */
+        return (groups > 1 ? w->dim[0] / groups : w->dim[0]) * window;
+    return w->dim[1] * window;
+}
+
+/* Pixels of the images that a window leads to. */
+static int64_t
+pixels_length(enum op op, const struct tensor_desc *in)
+{
+    const struct tensor_desc *y = &in[op == OP_CONV_TRANSPOSE2D_DW ? 1 : 0];
+    int64_t n = y->dim[0];
+
+    for (int i = 2; i < y->rank; i++)
+        n *= y->dim[i];
+    return n;
 }
 
 /* Elements of one axis in a window of adaptive pooling, big to small, or how
@@ -187,6 +214,22 @@ axis_length(enum op op, const union op_params *params,
     return params->axis.axis < x->rank ? x->dim[params->axis.axis] : 1;
 }
 
+/* Elements that are normalized together; gradients of w and b sum over those
+ * of a channel instead. */
+static int64_t
+group_length(enum op op, const union op_params *params,
+             const struct tensor_desc *in)
+{
+    const bool backward = op == OP_GROUP_NORM_BWD;
+    const struct tensor_desc *x = &in[backward ? 1 : 0];
+    const int64_t n = tensor_n_elems(x);
+    const int64_t n_groups = x->dim[0] * params->group_norm.n_groups;
+    const int64_t group = n_groups > 0 ? n / n_groups : 0;
+    const int64_t channel = x->dim[1] > 0 ? n / x->dim[1] : 0;
+
+    return backward && channel > group ? channel : group;
+}
+
 /* A score sums over a head, a weighted value over the keys; gradients towards
  * keys sum over the queries, which are no more than q's rows. */
 static int64_t
@@ -216,15 +259,15 @@ op_reduce_length(enum op op, const union op_params *params,
     case OP_REDUCE_ONE: return 1;
     case OP_REDUCE_IN: return in_length(op, params, in);
     case OP_REDUCE_ROWS: return c > 0 ? n / c : 0;
-    case OP_REDUCE_TAPS: return taps_length(op, in);
-    case OP_REDUCE_PIXELS: /* dy (N, O, oh, ow) */
-        return in[0].dim[0] * in[0].dim[2] * in[0].dim[3];
+    case OP_REDUCE_TAPS: return taps_length(op, params, in);
+    case OP_REDUCE_PIXELS: return pixels_length(op, in);
     case OP_REDUCE_CHAN: c = in[0].dim[1]; return c > 0 ? n / c : 0;
     case OP_REDUCE_WINDOW: return window_length(op, params, in, out);
     case OP_REDUCE_AXIS: return axis_length(op, params, in);
     case OP_REDUCE_DIMS: return div_up(n, tensor_n_elems(&out[0]));
     case OP_REDUCE_SPREAD: return div_up(n, tensor_n_elems(&out[0]));
     case OP_REDUCE_KEYS: return keys_length(op, params, in);
+    case OP_REDUCE_GROUP: return group_length(op, params, in);
     case OP_REDUCE_ALL: return n;
     }
     return 1;
@@ -249,9 +292,9 @@ op_flops(enum op op, const union op_params *params,
             return 2 * length * (double)tensor_n_elems(&out[0]);
         break;
     case OP_REDUCE_TAPS: /* dx does the forward's work, whatever its stride */
-        if (op == OP_CONV2D_DX)
+        if (is_towards_input(op) && in[1].dim[0] > 0)
             return 2 * (double)tensor_n_elems(&in[0]) *
-                   (double)(in[1].dim[1] * in[1].dim[2] * in[1].dim[3]);
+                   (double)(tensor_n_elems(&in[1]) / in[1].dim[0]);
         return 2 * length * (double)tensor_n_elems(&out[0]);
     case OP_REDUCE_PIXELS: return 2 * length * (double)tensor_n_elems(&out[0]);
     case OP_REDUCE_ONE:
@@ -261,6 +304,7 @@ op_flops(enum op op, const union op_params *params,
     case OP_REDUCE_DIMS:
     case OP_REDUCE_SPREAD:
     case OP_REDUCE_KEYS:
+    case OP_REDUCE_GROUP:
     case OP_REDUCE_ALL: break;
     }
     /* Everything else: one operation an element of the largest tensor. */

@@ -34,6 +34,7 @@ enum op_reduce {
     OP_REDUCE_DIMS,
     OP_REDUCE_SPREAD,
     OP_REDUCE_KEYS,
+    OP_REDUCE_GROUP,
     OP_REDUCE_ALL
 };
 

@@ -28,6 +28,15 @@ tensor_make_nhwc(enum dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w)
 }
 
 struct tensor_desc
+tensor_make_nlc(enum dtype dtype, int64_t n, int64_t c, int64_t l)
+{
+    struct tensor_desc t = tensor_make(dtype, 3, (int64_t[]){n, c, l});
+
+    t.layout = TENSOR_NHWC;
+    return t;
+}
+
+struct tensor_desc
 tensor_with_dtype(const struct tensor_desc *t, enum dtype dtype)
 {
     struct tensor_desc copy = *t;
@@ -135,7 +144,9 @@ const char *
 tensor_format(const struct tensor_desc *t, char *text, size_t size)
 {
     size_t at = 0;
-    const char *tail = t->layout == TENSOR_NHWC ? "]nhwc" : "]";
+    const char *tail = t->layout == TENSOR_ROW ? "]"
+                       : t->rank == 3          ? "]nlc"
+                                               : "]nhwc";
 
     assert(size > 0);
     if (t->dtype == DTYPE_NONE) {

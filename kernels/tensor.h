@@ -36,6 +36,9 @@ struct tensor_desc tensor_make(enum dtype dtype, int rank, const int64_t *dim);
 /* (N, C, H, W), channels last. */
 struct tensor_desc tensor_make_nhwc(enum dtype dtype, int64_t n, int64_t c,
                                     int64_t h, int64_t w);
+/* (N, C, L), channels last. */
+struct tensor_desc tensor_make_nlc(enum dtype dtype, int64_t n, int64_t c,
+                                   int64_t l);
 /* The same with another dtype. */
 struct tensor_desc tensor_with_dtype(const struct tensor_desc *t,
                                      enum dtype dtype);
@@ -59,7 +62,7 @@ void tensor_unravel(const struct tensor_desc *t, int64_t at, int64_t *index);
 /* Logical index -> position in memory. */
 int64_t tensor_ravel(const struct tensor_desc *t, const int64_t *index);
 
-/* "f16[128,32,28,28]nhwc"; cut at size. Returns text. */
+/* "f16[128,32,28,28]nhwc", "f32[8,16,100]nlc"; cut at size. Returns text. */
 const char *tensor_format(const struct tensor_desc *t, char *text, size_t size);
 
 #endif

@@ -45,6 +45,7 @@ batch_cases(const struct cases_maker *m)
         {2, 16, 9, 11}, {5, 64, 25, 9}, {3, 1030, 5, 3},
     };
     static const int64_t rows[][2] = {{1, 3}, {7, 1}, {33, 17}, {70, 1500}};
+    static const int64_t signals[][3] = {{0, 2, 5}, {3, 5, 17}, {2, 33, 130}};
 
     for (int i = 0; i < 7; i++) {
         const int64_t *s = images[i];
@@ -52,6 +53,12 @@ batch_cases(const struct cases_maker *m)
             tensor_make_nhwc(m->t, s[0], s[1], s[2], s[3]);
 
         emit_batch(m, &x, i % 3 != 2);
+    }
+    for (int i = 0; i < 3; i++) {
+        const struct tensor_desc x =
+            tensor_make_nlc(m->t, signals[i][0], signals[i][1], signals[i][2]);
+
+        emit_batch(m, &x, true);
     }
     for (int i = 0; i < 4; i++) {
         const struct tensor_desc x = tensor_make(m->t, 2, rows[i]);

@@ -82,6 +82,8 @@ emit_image_bias(const struct cases_maker *m)
         c.sig.in[0] = tensor_make_nhwc(m->t, s[0], s[1], s[2], s[3]);
         c.sig.out[0] = cases_vector(DTYPE_F32, s[1]);
         emit(m, &c);
+        c.sig.in[0] = tensor_make_nlc(m->t, s[0], s[1], s[2] * s[3]);
+        emit(m, &c);
     }
 }
 

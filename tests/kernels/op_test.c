@@ -71,7 +71,7 @@ test_op_reduce_length(void **state)
 
     (void)state;
     assert_int_equal(op_reduce_length(OP_CONV2D, &p, in, &y), 75);
-    assert_int_equal(op_reduce_length(OP_CONV2D_DX, &p, dx_in, &x), 300);
+    assert_int_equal(op_reduce_length(OP_CONV2D_DX, &p, dx_in, &x), 150);
     assert_int_equal(op_reduce_length(OP_CONV2D_DW, &p, dw_in, &w), 320);
     assert_int_equal(op_reduce_length(OP_BATCH_NORM, &p, in, &x), 320);
     assert_int_equal(op_reduce_length(OP_BIAS_GRAD, &p, in, &x), 320);
@@ -80,12 +80,70 @@ test_op_reduce_length(void **state)
     assert_true(op_bytes(OP_RELU, in, &x) == 2.0 * 4 * 1920);
 }
 
+/* The window of a transposed convolution leads from x to y. */
+static void
+test_op_reduce_length_lifted(void **state)
+{
+    const struct tensor_desc x = tensor_make_nhwc(DTYPE_F32, 3, 6, 8, 10);
+    const struct tensor_desc w =
+        tensor_make(DTYPE_F32, 4, (int64_t[]){6, 4, 5, 5});
+    const struct tensor_desc y = tensor_make_nhwc(DTYPE_F32, 3, 8, 12, 14);
+    const struct tensor_desc s = tensor_make_nlc(DTYPE_F32, 3, 6, 11);
+    const struct tensor_desc u =
+        tensor_make(DTYPE_F32, 3, (int64_t[]){8, 3, 5});
+    const struct tensor_desc z = tensor_make_nlc(DTYPE_F32, 3, 8, 7);
+    const struct tensor_desc xw[3] = {x, w}, yw[2] = {y, w}, yx[2] = {y, x};
+    const struct tensor_desc su[3] = {s, u}, zu[2] = {z, u}, zs[2] = {z, s};
+    const union op_params p = {.conv = {.groups = 2}};
+    const double taps = 3 * 6 * 80 * (4 * 25), taps_1d = 3 * 8 * 7 * (3 * 5);
+
+    (void)state;
+    assert_int_equal(op_reduce_length(OP_CONV_TRANSPOSE2D, &p, xw, &y), 75);
+    assert_int_equal(op_reduce_length(OP_CONV_TRANSPOSE2D_DX, &p, yw, &x), 100);
+    assert_int_equal(op_reduce_length(OP_CONV_TRANSPOSE2D_DW, &p, yx, &w), 240);
+    assert_int_equal(op_reduce_length(OP_CONV1D, &p, su, &z), 15);
+    assert_int_equal(op_reduce_length(OP_CONV1D_DX, &p, zu, &s), 20);
+    assert_int_equal(op_reduce_length(OP_CONV1D_DW, &p, zs, &u), 21);
+    /* All three of a trio do the same multiply-adds. */
+    assert_true(op_flops(OP_CONV_TRANSPOSE2D, &p, xw, &y) == 2 * taps);
+    assert_true(op_flops(OP_CONV_TRANSPOSE2D_DX, &p, yw, &x) == 2 * taps);
+    assert_true(op_flops(OP_CONV_TRANSPOSE2D_DW, &p, yx, &w) == 2 * taps);
+    assert_true(op_flops(OP_CONV1D, &p, su, &z) == 2 * taps_1d);
+    assert_true(op_flops(OP_CONV1D_DX, &p, zu, &s) == 2 * taps_1d);
+    assert_true(op_flops(OP_CONV1D_DW, &p, zs, &u) == 2 * taps_1d);
+}
+
+static void
+test_op_reduce_length_norms(void **state)
+{
+    const struct tensor_desc x = tensor_make_nlc(DTYPE_F32, 5, 6, 7);
+    const struct tensor_desc in[4] = {x, x};
+    const struct tensor_desc ids = tensor_make(DTYPE_I32, 2, (int64_t[]){5, 6});
+    const struct tensor_desc dy =
+        tensor_make(DTYPE_F32, 3, (int64_t[]){5, 6, 8});
+    const struct tensor_desc rows[4] = {dy, ids};
+    const struct tensor_desc w = tensor_make(DTYPE_F32, 1, (int64_t[]){6});
+    const struct tensor_desc one = tensor_make(DTYPE_F32, 1, (int64_t[]){1});
+    const union op_params group = {.group_norm = {.n_groups = 3}};
+    const union op_params last = {.layer_norm = {.n_dims = 2}};
+
+    (void)state;
+    assert_int_equal(op_reduce_length(OP_GROUP_NORM, &group, in, &x), 14);
+    assert_int_equal(op_reduce_length(OP_GROUP_NORM_BWD, &group, in, &x), 35);
+    assert_int_equal(op_reduce_length(OP_RMS_NORM, &last, in, &x), 42);
+    assert_int_equal(op_reduce_length(OP_RMS_NORM_BWD, &last, in, &x), 42);
+    assert_int_equal(op_reduce_length(OP_EMBEDDING_BWD, &last, rows, &dy), 30);
+    assert_int_equal(op_reduce_length(OP_PRELU_DW, &last, in, &w), 35);
+    assert_int_equal(op_reduce_length(OP_PRELU_DW, &last, in, &one), 210);
+}
+
 static void
 test_op_tensor_layouts(void **state)
 {
     const struct tensor_desc t = tensor_make_nhwc(DTYPE_F16, 2, 3, 4, 5);
     const struct tensor_desc r =
         tensor_make(DTYPE_BF16, 3, (int64_t[]){2, 3, 4});
+    const struct tensor_desc s = tensor_make_nlc(DTYPE_F32, 2, 3, 4);
     int64_t index[TENSOR_MAX_RANK];
     char text[64];
 
@@ -104,6 +162,13 @@ test_op_tensor_layouts(void **state)
                         "f16[2,3,4,5]nhwc");
     assert_string_equal(tensor_format(&r, text, sizeof(text)), "bf16[2,3,4]");
     assert_string_equal(tensor_format(&r, text, 7), "bf16[2");
+    assert_string_equal(tensor_format(&s, text, sizeof(text)), "f32[2,3,4]nlc");
+    for (int64_t i = 0; i < 24; i++) {
+        tensor_unravel(&s, i, index);
+        assert_int_equal(index[1], i % 3);
+        assert_int_equal(index[2], i / 3 % 4);
+        assert_int_equal(tensor_ravel(&s, index), i);
+    }
 }
 
 /* Signals are images of one dimension less. */
@@ -168,6 +233,8 @@ main(void)
         cmocka_unit_test(test_op_table_is_sane),
         cmocka_unit_test(test_op_window_out),
         cmocka_unit_test(test_op_reduce_length),
+        cmocka_unit_test(test_op_reduce_length_lifted),
+        cmocka_unit_test(test_op_reduce_length_norms),
         cmocka_unit_test(test_op_tensor_layouts),
         cmocka_unit_test(test_op_tensor_axes),
         cmocka_unit_test(test_op_backend_names_what_is_missing),
