@@ -8,6 +8,7 @@
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/flat.h"
+#include "kernels/cpu/join.h"
 #include "kernels/cpu/layer_norm.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/loss.h"
@@ -55,6 +56,14 @@ const struct kernel_table cpu_table = {
             [OP_ADAPTIVE_AVG_POOL2D_BWD] = &pool2d_kernel,
             [OP_FLATTEN] = &shape_flatten,
             [OP_UNFLATTEN] = &shape_flatten,
+            [OP_RELAYOUT] = &shape_relayout,
+            [OP_RESHAPE] = &shape_reshape,
+            [OP_TRANSPOSE] = &shape_transpose,
+            [OP_NARROW] = &join_narrow,
+            [OP_NARROW_BWD] = &join_narrow_backward,
+            [OP_CAT] = &join_cat,
+            [OP_STACK] = &join_stack,
+            [OP_STACK_BWD] = &join_stack_backward,
             [OP_CROSS_ENTROPY] = &cross_entropy_forward,
             [OP_CROSS_ENTROPY_BWD] = &cross_entropy_backward,
             [OP_MSE] = &loss_forward,

@@ -1,87 +1,132 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cpu/shape.h"
 
-#include <string.h>
+#include <assert.h>
 
-#include "kernels/cpu/clones.h"
-#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/permute.h"
 
-#define TILE 16
-
-struct move {
-    const char *src;
-    char *dst;
-    int64_t rows, cols; /* of one image of src; dst has them swapped */
-    size_t elem_bytes;
-};
-
-/* dst[c][r] = src[r][c] for a tile at (r0, c0). */
-#define TRANSPOSE_TILE(name, type)                                             \
-    CPU_CLONES static void name(const type *src, type *dst, int64_t rows,      \
-                                int64_t cols, int64_t r0, int64_t c0)          \
-    {                                                                          \
-        const int64_t nr = rows - r0 < TILE ? rows - r0 : TILE;                \
-        const int64_t nc = cols - c0 < TILE ? cols - c0 : TILE;                \
-                                                                               \
-        for (int64_t c = c0; c < c0 + nc; c++)                                 \
-            for (int64_t r = r0; r < r0 + nr; r++)                             \
-                dst[c * rows + r] = src[r * cols + c];                         \
-    }
-
-TRANSPOSE_TILE(transpose_u16, uint16_t)
-TRANSPOSE_TILE(transpose_u32, uint32_t)
-
+/* The logical tensor of shape in dst's memory order, from src's: both are
+ * descriptions of one shape. */
 static void
-move_image(const void *ctx, int64_t image)
+move(const struct kernel_call *call, const struct tensor_desc *src,
+     const struct tensor_desc *dst)
 {
-    const struct move *m = ctx;
-    const int64_t at = image * m->rows * m->cols;
+    const int *order = tensor_axis_order(dst);
+    struct permute p = {.src = call->in[0],
+                        .dst = call->out[0],
+                        .elem_bytes = dtype_size_bytes(src->dtype),
+                        .rank = dst->rank};
+    int64_t stride[TENSOR_MAX_RANK];
 
-    for (int64_t r = 0; r < m->rows; r += TILE)
-        for (int64_t c = 0; c < m->cols; c += TILE) {
-            if (m->elem_bytes == 2)
-                transpose_u16((const uint16_t *)(const void *)m->src + at,
-                              (uint16_t *)(void *)m->dst + at, m->rows, m->cols,
-                              r, c);
-            else
-                transpose_u32((const uint32_t *)(const void *)m->src + at,
-                              (uint32_t *)(void *)m->dst + at, m->rows, m->cols,
-                              r, c);
-        }
+    assert(tensor_same_shape(src, dst));
+    tensor_strides(src, stride);
+    for (int i = 0; i < dst->rank; i++) {
+        p.dim[i] = dst->dim[order[i]];
+        p.stride[i] = stride[order[i]];
+    }
+    permute_run(&p, call->sig->threads);
 }
 
 static bool
-supports(const struct kernel_sig *sig)
+moves_bits(const struct kernel_sig *sig)
 {
     const struct tensor_desc *in = &sig->in[0], *out = &sig->out[0];
-    const size_t size = dtype_size_bytes(in->dtype);
 
-    return in->dtype == out->dtype && (size == 2 || size == 4) &&
-           (in->layout == TENSOR_ROW || out->layout == TENSOR_ROW) &&
-           tensor_n_elems(in) == tensor_n_elems(out);
+    return in->dtype == out->dtype && tensor_n_elems(in) == tensor_n_elems(out);
+}
+
+/* ---- FLATTEN, UNFLATTEN --------------------------------------------------- */
+
+static bool
+supports_flatten(const struct kernel_sig *sig)
+{
+    return moves_bits(sig) && (sig->in[0].layout == TENSOR_ROW ||
+                               sig->out[0].layout == TENSOR_ROW);
+}
+
+/* The side that is (N, rest) is the other's shape, row-major. */
+static void
+run_flatten(const struct kernel_call *call)
+{
+    const struct tensor_desc *in = &call->sig->in[0], *out = &call->sig->out[0];
+    struct tensor_desc rows = in->layout == TENSOR_NHWC ? *in : *out;
+
+    rows.layout = TENSOR_ROW;
+    if (in->layout == TENSOR_NHWC)
+        move(call, in, &rows);
+    else
+        move(call, &rows, out);
+}
+
+/* ---- RELAYOUT ------------------------------------------------------------- */
+
+static bool
+supports_relayout(const struct kernel_sig *sig)
+{
+    return moves_bits(sig) && tensor_same_shape(&sig->in[0], &sig->out[0]);
 }
 
 static void
-run(const struct kernel_call *call)
+run_relayout(const struct kernel_call *call)
 {
-    const struct tensor_desc *in = &call->sig->in[0], *out = &call->sig->out[0];
-    const struct tensor_desc *image = in->layout == TENSOR_NHWC ? in : out;
-    const int64_t n = tensor_n_elems(in);
-    struct move m = {.src = call->in[0],
-                     .dst = call->out[0],
-                     .elem_bytes = dtype_size_bytes(in->dtype)};
-
-    if (n == 0)
-        return;
-    if (image->layout == TENSOR_ROW || image->dim[1] == 1 ||
-        image->dim[2] * image->dim[3] == 1) {
-        memcpy(m.dst, m.src, tensor_n_bytes(in));
-        return;
-    }
-    /* Flatten: (H W, C) to (C, H W); unflatten: the way back. */
-    m.rows = image == in ? image->dim[2] * image->dim[3] : image->dim[1];
-    m.cols = image == in ? image->dim[1] : image->dim[2] * image->dim[3];
-    parallel_run(image->dim[0], n, call->sig->threads, move_image, &m);
+    move(call, &call->sig->in[0], &call->sig->out[0]);
 }
 
-const struct kernel shape_flatten = {.supports = supports, .run = run};
+/* ---- RESHAPE -------------------------------------------------------------- */
+
+static bool
+supports_reshape(const struct kernel_sig *sig)
+{
+    return moves_bits(sig) && sig->in[0].layout == TENSOR_ROW &&
+           sig->out[0].layout == TENSOR_ROW;
+}
+
+static void
+run_reshape(const struct kernel_call *call)
+{
+    if (call->in[0] != call->out[0])
+        move(call, &call->sig->out[0], &call->sig->out[0]);
+}
+
+/* ---- TRANSPOSE ------------------------------------------------------------ */
+
+static bool
+supports_transpose(const struct kernel_sig *sig)
+{
+    const int a = sig->params.transpose.dim0, b = sig->params.transpose.dim1;
+
+    return supports_reshape(sig) && a >= 0 && a < sig->in[0].rank && b >= 0 &&
+           b < sig->in[0].rank;
+}
+
+static void
+run_transpose(const struct kernel_call *call)
+{
+    const struct kernel_sig *sig = call->sig;
+    const int a = sig->params.transpose.dim0, b = sig->params.transpose.dim1;
+    const struct tensor_desc *out = &sig->out[0];
+    struct permute p = {.src = call->in[0],
+                        .dst = call->out[0],
+                        .elem_bytes = dtype_size_bytes(out->dtype),
+                        .rank = out->rank};
+    int64_t stride[TENSOR_MAX_RANK];
+
+    tensor_strides(&sig->in[0], stride);
+    for (int i = 0; i < out->rank; i++) {
+        const int from = i == a ? b : i == b ? a : i;
+
+        assert(out->dim[i] == sig->in[0].dim[from]);
+        p.dim[i] = out->dim[i];
+        p.stride[i] = stride[from];
+    }
+    permute_run(&p, sig->threads);
+}
+
+const struct kernel shape_flatten = {.supports = supports_flatten,
+                                     .run = run_flatten};
+const struct kernel shape_relayout = {.supports = supports_relayout,
+                                      .run = run_relayout};
+const struct kernel shape_reshape = {.supports = supports_reshape,
+                                     .run = run_reshape};
+const struct kernel shape_transpose = {.supports = supports_transpose,
+                                       .run = run_transpose};

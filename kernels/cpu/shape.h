@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shape: FLATTEN and UNFLATTEN, the moves between (N, ...) and (N, rest).
+ * shape: the ops that give a tensor another shape, layout or order.
  *
- * Elements keep their bits and their logical order. For row-major tensors that
- * is a copy; for channels-last images a transpose of (H W, C) per image.
- * Called through the kernel table only.
+ * FLATTEN and UNFLATTEN (between (N, ...) and (N, rest) in logical order),
+ * RELAYOUT (between row-major and channels last), RESHAPE, TRANSPOSE. Elements
+ * keep their bits, of any dtype; kernels/cpu/permute moves them. Called
+ * through the kernel table only.
  */
 #ifndef KERNELS_CPU_SHAPE_H
 #define KERNELS_CPU_SHAPE_H
@@ -12,5 +13,8 @@
 #include "kernels/kernel.h"
 
 extern const struct kernel shape_flatten; /* FLATTEN and UNFLATTEN */
+extern const struct kernel shape_relayout;
+extern const struct kernel shape_reshape;
+extern const struct kernel shape_transpose;
 
 #endif

@@ -136,6 +136,38 @@ bench_loss(enum op op, enum dtype t, struct kcase *c)
     return true;
 }
 
+/* Heads of an attention, [B,T,H,D]: to [B,H,T,D], and side by side. */
+static void
+bench_move(enum op op, enum dtype t, struct kcase *c)
+{
+    const struct tensor_desc heads =
+        tensor_make(t, 4, (int64_t[]){16, 256, 12, 64});
+    struct tensor_desc *x = &c->sig.in[0], *y = &c->sig.out[0];
+
+    *x = *y = heads;
+    if (op == OP_TRANSPOSE) {
+        c->sig.params.transpose.dim0 = 1;
+        c->sig.params.transpose.dim1 = 2;
+        *y = tensor_make(t, 4, (int64_t[]){16, 12, 256, 64});
+    } else if (op == OP_RELAYOUT) {
+        *x = *y = image(t);
+        x->layout = TENSOR_ROW;
+    } else if (op == OP_NARROW || op == OP_NARROW_BWD) {
+        c->sig.params.axis.axis = 2;
+        (op == OP_NARROW ? y : x)->dim[2] = 6;
+    } else if (op == OP_CAT) { /* channels of a U-net */
+        c->sig.params.axis.axis = 1;
+        c->sig.in[0] = c->sig.in[1] = image(t);
+        *y = tensor_make_nhwc(t, BATCH, 2 * CHANNELS, SIDE, SIDE);
+    } else if (op == OP_STACK || op == OP_STACK_BWD) {
+        c->sig.params.axis.axis = 1;
+        *x = *y = cases_matrix(t, 4096, 768);
+        c->sig.in[1] = cases_matrix(op == OP_STACK ? t : DTYPE_NONE, 4096, 768);
+        *(op == OP_STACK ? y : x) =
+            tensor_make(t, 3, (int64_t[]){4096, 2, 768});
+    }
+}
+
 static void
 bench_elementwise(enum op op, enum dtype t, struct kcase *c)
 {
@@ -190,6 +222,14 @@ cases_bench(enum op op, enum dtype t, struct kcase *c)
         *(op == OP_FLATTEN ? &c->sig.out[0] : &c->sig.in[0]) =
             cases_matrix(t, BATCH, CHANNELS * SIDE * SIDE);
         return true;
+    case OP_RELAYOUT:
+    case OP_RESHAPE:
+    case OP_TRANSPOSE:
+    case OP_NARROW:
+    case OP_NARROW_BWD:
+    case OP_CAT:
+    case OP_STACK:
+    case OP_STACK_BWD: bench_move(op, t, c); return true;
     case OP_CROSS_ENTROPY:
     case OP_CROSS_ENTROPY_BWD:
     case OP_MSE:

@@ -109,14 +109,16 @@ cases_flatten(const struct cases_maker *m)
                                          {3, 5, 4, 7},  {2, 1, 9, 9},
                                          {2, 33, 1, 1}, {3, 17, 9, 5}};
 
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 9; i++) {
         struct kcase c = cases_start(m);
         struct tensor_desc x, y;
         int64_t rest = 1;
 
-        x = i < 6 ? tensor_make_nhwc(m->t, shapes4[i][0], shapes4[i][1],
-                                     shapes4[i][2], shapes4[i][3])
-                  : tensor_make(m->t, 3, (int64_t[]){4, 5, 6});
+        x = i < 6   ? tensor_make_nhwc(m->t, shapes4[i][0], shapes4[i][1],
+                                       shapes4[i][2], shapes4[i][3])
+            : i < 7 ? tensor_make(m->t, 3, (int64_t[]){4, 5, 6})
+            : i < 8 ? tensor_make_nlc(m->t, 3, 5, 7)
+                    : tensor_make_nlc(m->t, 2, 33, 130);
         for (int j = 1; j < x.rank; j++)
             rest *= x.dim[j];
         y = cases_matrix(m->t, x.dim[0], rest);

@@ -49,6 +49,12 @@ static const struct {
     {OP_AVG_POOL2D, OP_AVG_POOL2D_BWD},
     {OP_ADAPTIVE_AVG_POOL2D, OP_ADAPTIVE_AVG_POOL2D_BWD},
     {OP_FLATTEN, OP_UNFLATTEN},
+    {OP_RELAYOUT, OP_RELAYOUT},
+    {OP_RESHAPE, OP_RESHAPE},
+    {OP_TRANSPOSE, OP_TRANSPOSE},
+    {OP_NARROW, OP_NARROW_BWD},
+    {OP_CAT, OP_NARROW},
+    {OP_STACK, OP_STACK_BWD},
     {OP_CROSS_ENTROPY, OP_CROSS_ENTROPY_BWD},
     {OP_MSE, OP_MSE_BWD},
     {OP_L1, OP_L1_BWD},
@@ -184,17 +190,47 @@ find_name(const char *const *names, int n, const char *name)
     return -1;
 }
 
-/* The forward input that output `out` of the backward op is a gradient of. */
+/* Which part of a cat starts at params.axis.start. */
 static int
-find_target(const struct pair *pair, int out)
+find_part(const struct kernel_sig *sig)
+{
+    int64_t at = 0;
+    int i = 0;
+
+    for (; at < sig->params.axis.start; i++)
+        at += sig->in[i].dim[sig->params.axis.axis];
+    return i;
+}
+
+/* The forward input that output `out` of the backward op is a gradient of.
+ * Where one op serves all parts, params say which. */
+static int
+find_target(const struct pair *pair, const struct kernel_sig *fwd_sig, int out)
 {
     const struct op_info *fwd = op_info(pair->forward);
     const char *name = op_info(pair->backward)->out_name[out];
-    const int to = find_name(fwd->in_name, fwd->n_in,
-                             pair->to != NULL ? pair->to : name + 1);
+    int to;
 
+    if (pair->backward == OP_NARROW)
+        return find_part(fwd_sig);
+    if (pair->backward == OP_STACK_BWD)
+        return (int)fwd_sig->params.axis.start;
+    if (pair->backward == pair->forward) /* moves, their own gradient */
+        return 0;
+    to = find_name(fwd->in_name, fwd->n_in,
+                   pair->to != NULL ? pair->to : name + 1);
     assert_true(name[0] == 'd' && to >= 0);
     return to;
+}
+
+/* Whether input `in` of the backward op is the gradient that comes in. */
+static bool
+is_incoming(const struct pair *pair, int in)
+{
+    const char *name = op_info(pair->backward)->in_name[in];
+
+    return strcmp(name, "dy") == 0 || strcmp(name, "dloss") == 0 ||
+           pair->backward == pair->forward || pair->backward == OP_NARROW;
 }
 
 /* Signature and inputs of the backward op, from the forward's by name. */
@@ -216,8 +252,7 @@ backward_describe(const struct forward *f, const struct pair *pair,
                                    is_other ? pair->other : bwd->in_name[i]);
         const int out = find_name(fwd->out_name, fwd->n_out, bwd->in_name[i]);
 
-        if (strcmp(bwd->in_name[i], "dy") == 0 ||
-            strcmp(bwd->in_name[i], "dloss") == 0) {
+        if (is_incoming(pair, i)) {
             in[i] = f->r;
             sig->in[i] = f->sig.out[0];
         } else if (from >= 0) {
@@ -230,7 +265,7 @@ backward_describe(const struct forward *f, const struct pair *pair,
         }
     }
     for (int i = 0; i < bwd->n_out; i++)
-        sig->out[i] = f->sig.in[find_target(pair, i)];
+        sig->out[i] = f->sig.in[find_target(pair, &f->sig, i)];
 }
 
 struct backward {
@@ -353,7 +388,8 @@ suits(const struct kcase *c)
              c->fill[i] == CHECK_WIDE || c->fill[i] == CHECK_SPECIAL ||
              c->fill[i] == CHECK_SUMMED || c->fill[i] == CHECK_CLASS_BAD))
             return false;
-    return tensor_n_elems(&c->sig.out[0]) <= MAX_ELEMS;
+    return dtype_is_float(c->sig.out[0].dtype) &&
+           tensor_n_elems(&c->sig.out[0]) <= MAX_ELEMS;
 }
 
 /* Inputs of ops with kinks or ties, moved off them: relu at 0, l1 at the
@@ -383,7 +419,8 @@ check_case(void *ctx, const struct kcase *c)
     struct forward f;
     struct backward b;
 
-    if (!suits(c) || c->sig.in[find_target(p->pair, 0)].dtype == DTYPE_NONE)
+    if (!suits(c) ||
+        c->sig.in[find_target(p->pair, &c->sig, 0)].dtype == DTYPE_NONE)
         return;
     forward_open(&f, c, (uint64_t)p->n_cases + 1);
     move_off_kinks(&f);
@@ -394,7 +431,7 @@ check_case(void *ctx, const struct kcase *c)
 
         if (b.sig.out[out].dtype == DTYPE_NONE)
             continue;
-        slope = differences(&f, find_target(p->pair, out));
+        slope = differences(&f, find_target(p->pair, &c->sig, out));
         compare("golden", &b, out, b.out[out], slope, false);
         for (int k = 0; backend_at(k) != NULL; k++) {
             double *got[OP_MAX_OUT] = {NULL};
