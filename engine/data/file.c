@@ -91,6 +91,8 @@ source_read_all(struct source *s, size_t n, uint8_t **out, struct err *err)
 
 struct unpacker {
     z_stream z;
+    const uint8_t *packed; /* all of it: n_packed bytes */
+    size_t n_packed;
     const uint8_t *from; /* not yet given to z */
     size_t n_from;
     const char *name;
@@ -191,19 +193,51 @@ unpack_rest(struct unpacker *u, uint8_t *scratch, size_t n, struct err *err)
 }
 
 static int
+start_unpacker(struct unpacker *u, const uint8_t *packed, size_t n,
+               const char *name, struct err *err)
+{
+    *u = (struct unpacker){.packed = packed,
+                           .n_packed = n,
+                           .from = packed,
+                           .n_from = n,
+                           .name = name};
+    if (inflateInit2(&u->z, 15 + 16) != Z_OK)
+        return err_set(err, ERR_NOMEM, "%s: no memory to unpack", name);
+    return 0;
+}
+
+/* Unpacks everything once, keeping nothing, to know how much it is. */
+static int
+measure(const struct unpacker *like, uint8_t *scratch, size_t *total,
+        struct err *err)
+{
+    struct unpacker u;
+    int rc = start_unpacker(&u, like->packed, like->n_packed, like->name, err);
+
+    if (rc < 0)
+        return rc;
+    rc = unpack_rest(&u, scratch, FILE_HEAD_BYTES, err);
+    *total = u.total;
+    inflateEnd(&u.z);
+    return rc;
+}
+
+static int
 unpack_all(struct unpacker *u, size_t most, file_sizer_fn *sizer,
            struct file *out, struct err *err)
 {
-    uint8_t *head = malloc(FILE_HEAD_BYTES);
+    uint8_t *head = malloc(FILE_HEAD_BYTES), *scratch = malloc(FILE_HEAD_BYTES);
     size_t n_head, got = 0, n = 0;
     int rc = ERR_NOMEM;
 
-    if (head == NULL)
+    if (head == NULL || scratch == NULL)
         goto out;
     rc = unpack(u, head, FILE_HEAD_BYTES, &n_head, err);
     if (rc < 0)
         goto out;
     rc = sizer(head, n_head, u->ended ? u->total : SIZE_MAX, u->name, &n, err);
+    if (rc == 0 && n == FILE_ALL)
+        rc = measure(u, scratch, &n, err);
     if (rc < 0)
         goto out;
     n = n < most ? n : most;
@@ -216,13 +250,14 @@ unpack_all(struct unpacker *u, size_t most, file_sizer_fn *sizer,
     memcpy(out->bytes, head, n_head);
     rc = unpack(u, out->bytes + n_head, n - n_head, &got, err);
     if (rc == 0)
-        rc = unpack_rest(u, head, FILE_HEAD_BYTES, err);
+        rc = unpack_rest(u, scratch, FILE_HEAD_BYTES, err);
     out->len = n_head + got;
     out->total = u->total;
 out:
     if (rc == ERR_NOMEM)
         err_set(err, ERR_NOMEM, "%s: no memory for %zu bytes", u->name, n);
     free(head);
+    free(scratch);
     return rc;
 }
 
@@ -231,18 +266,16 @@ out:
 static int
 load_gzip(struct source *s, struct file *out, struct err *err)
 {
-    struct unpacker u = {.name = s->name, .n_from = s->total};
+    struct unpacker u;
     uint8_t *packed = NULL;
     size_t most;
     int rc = source_read_all(s, s->total, &packed, err);
 
     if (rc < 0)
         goto out;
-    u.from = packed;
-    if (inflateInit2(&u.z, 15 + 16) != Z_OK) {
-        rc = err_set(err, ERR_NOMEM, "%s: no memory to unpack", s->name);
+    rc = start_unpacker(&u, packed, s->total, s->name, err);
+    if (rc < 0)
         goto out;
-    }
     if (__builtin_mul_overflow(s->total, (size_t)GZIP_MAX_RATE, &most))
         most = SIZE_MAX;
     rc = unpack_all(&u, most, s->sizer, out, err);
@@ -255,9 +288,11 @@ out:
 static int
 load_plain(struct source *s, struct file *out, struct err *err)
 {
-    size_t n;
-    int rc = s->sizer(s->head, s->n_head, s->total, s->name, &n, err);
+    size_t n = FILE_ALL;
+    int rc = 0;
 
+    if (s->sizer != NULL)
+        rc = s->sizer(s->head, s->n_head, s->total, s->name, &n, err);
     if (rc < 0)
         return rc;
     out->total = s->total;
@@ -276,8 +311,9 @@ load(struct source *s, struct file *out, struct err *err)
         return err_set(err, ERR_NOMEM, "%s: no memory", s->name);
     rc = source_read(s, s->head, s->n_head, err);
     if (rc == 0)
-        rc = is_gzip(s->head, s->n_head) ? load_gzip(s, out, err)
-                                         : load_plain(s, out, err);
+        rc = s->sizer != NULL && is_gzip(s->head, s->n_head)
+                 ? load_gzip(s, out, err)
+                 : load_plain(s, out, err);
     free(s->head);
     if (rc < 0)
         file_fini(out);

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #define FILE_HEAD_BYTES (72 * 1024)
+#define FILE_ALL        SIZE_MAX /* a sizer's answer: as much as there is */
 
 struct file {
     uint8_t *bytes; /* owned; len of them, 64-byte aligned */
@@ -31,7 +32,9 @@ struct file {
 typedef int file_sizer_fn(const uint8_t *head, size_t n_head, size_t total,
                           const char *name, size_t *n_bytes, struct err *err);
 
-/* ERR_IO, ERR_NOMEM, ERR_DATA (gzip), or what sizer returned. */
+/* ERR_IO, ERR_NOMEM, ERR_DATA (gzip), or what sizer returned. Without a sizer
+ * the file is taken as it is, whole and never unpacked: for formats without a
+ * magic number, whose first two bytes may look like gzip's. */
 int file_load(const char *path, file_sizer_fn *sizer, struct file *out,
               struct err *err);
 /* The same for bytes in memory, which are copied: fuzzing and tests. */
