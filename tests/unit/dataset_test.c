@@ -7,69 +7,10 @@
 #include <math.h>
 
 #include "engine/data/dataset.h"
-#include "tests/support/bytes.h"
-
-/* Every test works in its own directory with files "x" and "t". */
-struct place {
-    char dir[64], x[96], t[96];
-};
+#include "tests/support/datafiles.h"
 
 static int
-make_place(void **state)
-{
-    struct place *p = calloc(1, sizeof(*p));
-
-    assert_non_null(p);
-    bytes_make_dir(p->dir);
-    snprintf(p->x, sizeof(p->x), "%s/x", p->dir);
-    snprintf(p->t, sizeof(p->t), "%s/t", p->dir);
-    *state = p;
-    return 0;
-}
-
-static int
-remove_place(void **state)
-{
-    struct place *p = *state;
-
-    bytes_remove_dir(p->dir);
-    free(p);
-    return 0;
-}
-
-static void
-write_npy(const char *path, const char *descr, const char *shape,
-          const void *data, size_t n_data)
-{
-    char dict[160];
-    uint8_t bytes[4096];
-    size_t n;
-
-    snprintf(dict, sizeof(dict),
-             "{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n", descr,
-             shape);
-    n = strlen(dict);
-    assert_true(10 + n + n_data <= sizeof(bytes));
-    memcpy(bytes, "\x93NUMPY\x01\0", 8);
-    bytes[8] = (uint8_t)n;
-    bytes[9] = 0;
-    memcpy(bytes + 10, dict, n);
-    memcpy(bytes + 10 + n, data, n_data);
-    bytes_write_file(path, bytes, 10 + n + n_data);
-}
-
-static void
-write_hex(const char *path, const char *hex)
-{
-    size_t n;
-    uint8_t *bytes = bytes_from_hex(hex, &n);
-
-    bytes_write_file(path, bytes, n);
-    free(bytes);
-}
-
-static int
-open_place(const struct place *p, enum spec_format format,
+open_place(const struct datafiles *p, enum spec_format format,
            const struct dataset_options *options, struct dataset **out,
            struct err *err)
 {
@@ -80,16 +21,6 @@ open_place(const struct place *p, enum spec_format format,
     return dataset_open(&source, options, out, err);
 }
 
-/* Sentences start with the path; compare what follows. */
-static void
-check_sentence(const struct err *err, const char *path, const char *sentence)
-{
-    const size_t n = strlen(path);
-
-    assert_int_equal(strncmp(err->msg, path, n), 0);
-    assert_string_equal(err->msg + n, sentence);
-}
-
 static const struct dataset_options classes = {.target_is_class = true};
 static const struct dataset_options values = {.target_is_class = false};
 
@@ -97,17 +28,17 @@ static const struct dataset_options values = {.target_is_class = false};
 
 /* Four samples of one feature at most, labels as given. */
 static int
-open_labels(const struct place *p, const char *descr, const void *labels, int n,
-            size_t size, const struct dataset_options *options,
+open_labels(const struct datafiles *p, const char *descr, const void *labels,
+            int n, size_t size, const struct dataset_options *options,
             struct dataset **out, struct err *err)
 {
     static const float x[4];
     char shape[32];
 
     snprintf(shape, sizeof(shape), "(%d, 1)", n);
-    write_npy(p->x, "<f4", shape, x, (size_t)n * 4);
+    datafiles_write_npy(p->x, "<f4", shape, x, (size_t)n * 4);
     snprintf(shape, sizeof(shape), "(%d,)", n);
-    write_npy(p->t, descr, shape, labels, (size_t)n * size);
+    datafiles_write_npy(p->t, descr, shape, labels, (size_t)n * size);
     return open_place(p, SPEC_FORMAT_NPY, options, out, err);
 }
 
@@ -144,7 +75,7 @@ test_dataset_labels_from_floats(void **state)
 }
 
 static void
-check_classes_refused(const struct place *p, const int64_t *labels, int n,
+check_classes_refused(const struct datafiles *p, const int64_t *labels, int n,
                       const char *sentence)
 {
     struct dataset *d;
@@ -153,7 +84,7 @@ check_classes_refused(const struct place *p, const int64_t *labels, int n,
     assert_int_equal(open_labels(p, "<i8", labels, n, 8, &classes, &d, &err),
                      0);
     assert_int_equal(dataset_check_classes(d, 3, &err), ERR_DATA);
-    check_sentence(&err, p->t, sentence);
+    datafiles_check_sentence(&err, p->t, sentence);
     assert_int_equal(dataset_check_classes(d, 4, &err), 0);
     dataset_destroy(&d);
 }
@@ -170,7 +101,7 @@ test_dataset_labels_too_big(void **state)
 }
 
 static void
-check_labels_refused(const struct place *p, const double *labels,
+check_labels_refused(const struct datafiles *p, const double *labels,
                      const struct dataset_options *options,
                      const char *sentence)
 {
@@ -180,7 +111,7 @@ check_labels_refused(const struct place *p, const double *labels,
     assert_int_equal(open_labels(p, "<f8", labels, 3, 8, options, &d, &err),
                      ERR_DATA);
     assert_null(d);
-    check_sentence(&err, p->t, sentence);
+    datafiles_check_sentence(&err, p->t, sentence);
 }
 
 static void
@@ -265,30 +196,32 @@ test_dataset_labels_ignored_255(void **state)
 static void
 test_dataset_counts_differ(void **state)
 {
-    const struct place *p = *state;
+    const struct datafiles *p = *state;
     char want[256];
     struct dataset *d;
     struct err err;
 
-    write_hex(p->x, "000008030000000200000002000000020001020304050607");
-    write_hex(p->t, "0000080100000003070301");
+    datafiles_write_hex(p->x,
+                        "000008030000000200000002000000020001020304050607");
+    datafiles_write_hex(p->t, "0000080100000003070301");
     assert_int_equal(open_place(p, SPEC_FORMAT_IDX, &classes, &d, &err),
                      ERR_DATA);
     snprintf(want, sizeof(want), ": 2 images, 3 labels; the input is %s", p->x);
-    check_sentence(&err, p->t, want);
+    datafiles_check_sentence(&err, p->t, want);
     /* The wrong file of the two: labels are one a sample. */
     assert_int_equal(rename(p->x, p->t), 0);
-    write_hex(p->x, "00000801000000020703");
+    datafiles_write_hex(p->x, "00000801000000020703");
     assert_int_equal(open_place(p, SPEC_FORMAT_IDX, &classes, &d, &err),
                      ERR_DATA);
-    check_sentence(&err, p->t, ": u8[2,2,2], class labels are one a sample");
+    datafiles_check_sentence(&err, p->t,
+                             ": u8[2,2,2], class labels are one a sample");
 }
 
 static void
 test_dataset_idx_pixels(void **state)
 {
     const double mean = 0.2860, std = 0.3530;
-    const struct place *p = *state;
+    const struct datafiles *p = *state;
     const struct dataset_options options = {
         .target_is_class = true, .mean = &mean, .std = &std, .n_normalize = 1};
     static const int64_t ids[] = {1, 0};
@@ -298,8 +231,9 @@ test_dataset_idx_pixels(void **state)
     float input[8];
     int32_t target[2];
 
-    write_hex(p->x, "0000080300000002000000020000000200010203fffefdfc");
-    write_hex(p->t, "00000801000000020703");
+    datafiles_write_hex(p->x,
+                        "0000080300000002000000020000000200010203fffefdfc");
+    datafiles_write_hex(p->t, "00000801000000020703");
     assert_int_equal(open_place(p, SPEC_FORMAT_IDX, &options, &d, &err), 0);
     dataset_describe(d, &shape);
     assert_int_equal(shape.rank, 3);
@@ -326,7 +260,7 @@ static void
 test_dataset_npy_images(void **state)
 {
     static const double mean[] = {1, 10}, std[] = {2, 4};
-    const struct place *p = *state;
+    const struct datafiles *p = *state;
     const struct dataset_options options = {
         .target_is_class = false, .mean = mean, .std = std, .n_normalize = 2};
     static const int64_t ids[] = {1};
@@ -338,8 +272,8 @@ test_dataset_npy_images(void **state)
 
     for (int i = 0; i < 24; i++)
         x[i] = (float)i;
-    write_npy(p->x, "<f4", "(2, 2, 2, 3)", x, sizeof(x));
-    write_npy(p->t, "<f8", "(2, 2)", t, sizeof(t));
+    datafiles_write_npy(p->x, "<f4", "(2, 2, 2, 3)", x, sizeof(x));
+    datafiles_write_npy(p->t, "<f8", "(2, 2)", t, sizeof(t));
     assert_int_equal(open_place(p, SPEC_FORMAT_NPY, &options, &d, &err), 0);
     dataset_describe(d, &shape);
     assert_int_equal(shape.rank, 3);
@@ -365,7 +299,7 @@ static void
 test_dataset_idx_color(void **state)
 {
     static const double mean[] = {0, 0.5, 1}, std[] = {1, 2, 3};
-    const struct place *p = *state;
+    const struct datafiles *p = *state;
     const struct dataset_options options = {
         .target_is_class = true, .mean = mean, .std = std, .n_normalize = 3};
     static const int64_t ids[] = {0};
@@ -374,9 +308,9 @@ test_dataset_idx_color(void **state)
     float input[6];
     int32_t target[1];
 
-    write_hex(p->x, "0000080400000001000000030000000100000002"
-                    "0a140b150c16");
-    write_hex(p->t, "000008010000000100");
+    datafiles_write_hex(p->x, "0000080400000001000000030000000100000002"
+                              "0a140b150c16");
+    datafiles_write_hex(p->t, "000008010000000100");
     assert_int_equal(open_place(p, SPEC_FORMAT_IDX, &options, &d, &err), 0);
     dataset_fill(d, ids, 1, input, target);
     for (int at = 0; at < 2; at++)
@@ -395,7 +329,7 @@ test_dataset_npy_sequences(void **state)
 {
     static const uint8_t x[] = {0, 1, 2, 3, 4, 255};
     static const double mean[] = {1, 2, 3}, std[] = {1, 2, 4};
-    const struct place *p = *state;
+    const struct datafiles *p = *state;
     const float t[] = {7};
     struct dataset_options options = values;
     struct build_data shape;
@@ -407,8 +341,8 @@ test_dataset_npy_sequences(void **state)
     options.mean = mean;
     options.std = std;
     options.n_normalize = 3;
-    write_npy(p->x, "|u1", "(1, 2, 3)", x, sizeof(x));
-    write_npy(p->t, "<f4", "(1,)", t, sizeof(t));
+    datafiles_write_npy(p->x, "|u1", "(1, 2, 3)", x, sizeof(x));
+    datafiles_write_npy(p->t, "<f4", "(1,)", t, sizeof(t));
     assert_int_equal(open_place(p, SPEC_FORMAT_NPY, &options, &d, &err), 0);
     dataset_describe(d, &shape);
     assert_int_equal(shape.rank, 2);
@@ -426,7 +360,7 @@ test_dataset_npy_sequences(void **state)
 static void
 test_dataset_non_finite_inputs(void **state)
 {
-    const struct place *p = *state;
+    const struct datafiles *p = *state;
     static const int64_t ids[] = {0, 1};
     const float x[] = {NAN, INFINITY};
     const int32_t t[] = {0, 1};
@@ -435,8 +369,8 @@ test_dataset_non_finite_inputs(void **state)
     float input[2];
     int32_t target[2];
 
-    write_npy(p->x, "<f4", "(2,)", x, sizeof(x));
-    write_npy(p->t, "<i4", "(2, 1)", t, sizeof(t));
+    datafiles_write_npy(p->x, "<f4", "(2,)", x, sizeof(x));
+    datafiles_write_npy(p->t, "<i4", "(2, 1)", t, sizeof(t));
     assert_int_equal(open_place(p, SPEC_FORMAT_NPY, &classes, &d, &err), 0);
     dataset_fill(d, ids, 2, input, target);
     assert_true(isnan(input[0]) && isinf(input[1]));
@@ -445,7 +379,7 @@ test_dataset_non_finite_inputs(void **state)
 }
 
 static void
-check_refused(const struct place *p, const struct dataset_options *options,
+check_refused(const struct datafiles *p, const struct dataset_options *options,
               int code, const char *path, const char *sentence)
 {
     struct dataset *d;
@@ -453,18 +387,18 @@ check_refused(const struct place *p, const struct dataset_options *options,
 
     assert_int_equal(open_place(p, SPEC_FORMAT_NPY, options, &d, &err), code);
     assert_null(d);
-    check_sentence(&err, path, sentence);
+    datafiles_check_sentence(&err, path, sentence);
 }
 
 static void
 test_dataset_refused(void **state)
 {
     static const double two[] = {1, 1}, zero[] = {0};
-    const struct place *p = *state;
+    const struct datafiles *p = *state;
     struct dataset_options options = classes;
     const float x[6] = {0};
 
-    write_npy(p->x, "<f4", "(2, 3)", x, sizeof(x));
+    datafiles_write_npy(p->x, "<f4", "(2, 3)", x, sizeof(x));
     check_refused(p, &classes, ERR_IO, p->t, ": No such file or directory");
     options.mean = options.std = two;
     options.n_normalize = 2;
@@ -475,36 +409,34 @@ test_dataset_refused(void **state)
     check_refused(p, &options, ERR_SPEC, "",
                   "data.normalize: mean 1 and std 0; std must be above 0 and "
                   "both finite in float32");
-    write_npy(p->t, "<f4", "()", x, 4);
+    datafiles_write_npy(p->t, "<f4", "()", x, 4);
     check_refused(p, &values, ERR_DATA, p->t, ": 0 dimensions, allowed 1..5");
-    write_npy(p->t, "<f4", "(2, 0)", x, 0);
+    datafiles_write_npy(p->t, "<f4", "(2, 0)", x, 0);
     check_refused(p, &values, ERR_DATA, p->t, ": no elements");
-    write_npy(p->x, "<f4", "()", x, 4);
+    datafiles_write_npy(p->x, "<f4", "()", x, 4);
     check_refused(p, &classes, ERR_DATA, p->x, ": 0 dimensions, allowed 1..4");
-    write_npy(p->x, "<f4", "(0, 3)", x, 0);
+    datafiles_write_npy(p->x, "<f4", "(0, 3)", x, 0);
     check_refused(p, &classes, ERR_DATA, p->x, ": no elements");
-    write_npy(p->x, "<f4", "(1, 1, 1, 1, 1)", x, 4);
+    datafiles_write_npy(p->x, "<f4", "(1, 1, 1, 1, 1)", x, 4);
     check_refused(p, &classes, ERR_DATA, p->x, ": 5 dimensions, allowed 1..4");
 }
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_place, remove_place)
 
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_dataset_labels_from_floats),
-        TEST(test_dataset_labels_too_big),
-        TEST(test_dataset_labels_refused),
-        TEST(test_dataset_labels_ignored),
-        TEST(test_dataset_labels_ignored_255),
-        TEST(test_dataset_counts_differ),
-        TEST(test_dataset_idx_pixels),
-        TEST(test_dataset_npy_images),
-        TEST(test_dataset_idx_color),
-        TEST(test_dataset_npy_sequences),
-        TEST(test_dataset_non_finite_inputs),
-        TEST(test_dataset_refused),
+        DATAFILES_TEST(test_dataset_labels_from_floats),
+        DATAFILES_TEST(test_dataset_labels_too_big),
+        DATAFILES_TEST(test_dataset_labels_refused),
+        DATAFILES_TEST(test_dataset_labels_ignored),
+        DATAFILES_TEST(test_dataset_labels_ignored_255),
+        DATAFILES_TEST(test_dataset_counts_differ),
+        DATAFILES_TEST(test_dataset_idx_pixels),
+        DATAFILES_TEST(test_dataset_npy_images),
+        DATAFILES_TEST(test_dataset_idx_color),
+        DATAFILES_TEST(test_dataset_npy_sequences),
+        DATAFILES_TEST(test_dataset_non_finite_inputs),
+        DATAFILES_TEST(test_dataset_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
