@@ -18,6 +18,10 @@
 #define PHILOX_STREAM_WEIGHTS 0xffff0000u /* + index of the parameter */
 #define PHILOX_STREAM_ORDER   0xfffe0000u /* iteration field: the epoch */
 #define PHILOX_STREAM_SAMPLE  0xfffd0000u /* iteration field: the token */
+/* Iteration field: the data position; index: that of the sample in its
+ * micro-batch. */
+#define PHILOX_STREAM_WINDOW  0xfffc0000u /* starts of windows; + the attempt */
+#define PHILOX_STREAM_AUGMENT 0xfffb0000u /* crops and flips */
 
 static inline void
 philox_round(uint32_t c[4], uint32_t k0, uint32_t k1)

@@ -98,20 +98,79 @@ draw_below(struct numbers *r, uint64_t n)
 }
 
 void
-order_permute(const struct order *o, int64_t epoch, int64_t *ids)
+order_permute(const struct order *o, int64_t epoch, int64_t *samples)
 {
     struct numbers r = {.seed = o->seed, .epoch = epoch};
 
     assert(epoch >= 0 && o->n_samples <= UINT32_MAX);
     for (int64_t i = 0; i < o->n_samples; i++)
-        ids[i] = i;
+        samples[i] = i;
     if (!o->shuffle)
         return;
     for (int64_t i = o->n_samples - 1; i > 0; i--) {
         const int64_t j = (int64_t)draw_below(&r, (uint64_t)i + 1);
-        const int64_t t = ids[i];
+        const int64_t t = samples[i];
 
-        ids[i] = ids[j];
-        ids[j] = t;
+        samples[i] = samples[j];
+        samples[j] = t;
+    }
+}
+
+bool
+order_is_permuted(const struct order *o)
+{
+    return o->shuffle && o->n_starts == 0;
+}
+
+/* 0 .. n_starts - 1, each exactly as likely; a block holds two tries. */
+static int64_t
+draw_start(const struct order *o, int64_t position, int64_t batch,
+           int64_t index)
+{
+    const uint64_t n = (uint64_t)o->n_starts, reject = -n % n;
+
+    assert(index <= UINT32_MAX);
+    for (uint32_t attempt = 0;; attempt++) {
+        uint32_t word[4];
+
+        philox_words(o->seed, PHILOX_STREAM_WINDOW + attempt,
+                     (uint64_t)position, (uint32_t)batch, (uint32_t)index,
+                     word);
+        for (int i = 0; i < 4; i += 2) {
+            const uint64_t v = (uint64_t)word[i + 1] << 32 | word[i];
+
+            if (v >= reject)
+                return (int64_t)(v % n);
+        }
+    }
+}
+
+static void
+draw_ids(const struct order *o, const struct order_window *w, int64_t position,
+         int64_t *ids)
+{
+    for (int64_t b = 0; b < w->n_batches; b++) {
+        const int64_t n = order_batch_size_at(o, w, b);
+
+        for (int64_t i = 0; i < n; i++)
+            *ids++ = draw_start(o, position, b, i);
+    }
+}
+
+void
+order_ids_at(const struct order *o, int64_t position,
+             const int64_t *permutation, int64_t *ids)
+{
+    const struct order_window w = order_window_at(o, position);
+    const int64_t step = o->id_step > 0 ? o->id_step : 1;
+
+    if (o->shuffle && o->n_starts > 0) {
+        draw_ids(o, &w, position, ids);
+        return;
+    }
+    for (int64_t i = 0; i < w.n_samples; i++) {
+        const int64_t at = w.first + i;
+
+        ids[i] = (o->shuffle ? permutation[at] : at) * step;
     }
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * order: which samples come when: a function of (seed, epoch) alone.
+ * order: which samples come when: a function of seed and data position alone.
  *
  * Pure arithmetic. An epoch's batches are cut from a permutation (Fisher and
  * Yates over Philox numbers), or from 0..n-1 without shuffling; windows of
  * `accumulate` batches never cross an epoch's end, so the last window of an
- * epoch may be short, and its last batch smaller unless drop_last.
+ * epoch may be short, and its last batch smaller unless drop_last. Sequences
+ * of tokens, when shuffled, are drawn instead: each sample's start anew and
+ * independently, any one as likely; an epoch is then a length, not a set.
  */
 #ifndef ENGINE_DATA_ORDER_H
 #define ENGINE_DATA_ORDER_H
@@ -17,6 +19,8 @@ struct order {
     uint64_t seed;
     int64_t n_samples, batch_size, accumulate;
     bool shuffle, drop_last;
+    int64_t id_step;  /* sample i has id i x id_step; 0: as 1 */
+    int64_t n_starts; /* > 0 and shuffle: ids are drawn from 0 .. this - 1 */
 };
 
 /* Window w of the run (0-based data position) is: */
@@ -34,7 +38,12 @@ struct order_window order_window_at(const struct order *o, int64_t position);
 int64_t order_batch_size_at(const struct order *o, const struct order_window *w,
                             int64_t b);
 
-/* Writes the permutation of an epoch: n_samples ids. */
-void order_permute(const struct order *o, int64_t epoch, int64_t *ids);
+/* Writes the permutation of an epoch: n_samples numbers. */
+void order_permute(const struct order *o, int64_t epoch, int64_t *samples);
+/* Whether order_ids_at() needs the permutation of the window's epoch. */
+bool order_is_permuted(const struct order *o);
+/* Ids of all samples of the window at a data position, batch after batch. */
+void order_ids_at(const struct order *o, int64_t position,
+                  const int64_t *permutation, int64_t *ids);
 
 #endif

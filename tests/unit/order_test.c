@@ -187,6 +187,113 @@ test_order_large(void **state)
     free(ids);
 }
 
+/* ---- starts that are drawn ----------------------------------------------- */
+
+static struct order
+make_drawn(int64_t n_samples, int64_t batch, int64_t accumulate,
+           int64_t n_starts)
+{
+    struct order o = make_order(n_samples, batch, accumulate);
+
+    o.seed = 0x123456789abcdef0u;
+    o.id_step = 8;
+    o.n_starts = n_starts;
+    return o;
+}
+
+static void
+check_ids(const struct order *o, int64_t position, const int64_t *want, int n)
+{
+    int64_t ids[64];
+
+    assert_int_equal(order_window_at(o, position).n_samples, n);
+    order_ids_at(o, position, NULL, ids);
+    assert_memory_equal(ids, want, (size_t)n * sizeof(*ids));
+}
+
+/* As computed apart from this code, in Python: by data position, micro-batch
+ * and index, and never by epoch. */
+static void
+test_order_draws_starts(void **state)
+{
+    static const int64_t at0[] = {538, 829, 148, 404, 831, 428, 874, 506};
+    static const int64_t at7[] = {775, 801, 944, 549};
+    const struct order o = make_drawn(8, 4, 2, 1000);
+    const struct order short_one = make_drawn(4, 4, 2, 1000);
+
+    (void)state;
+    assert_false(order_is_permuted(&o));
+    check_ids(&o, 0, at0, 8);
+    check_ids(&short_one, 7, at7, 4);
+    check_ids(&short_one, 0, at0, 4);
+}
+
+/* Of 3 x 2^61 + 1 starts a quarter of the tries is drawn again; sample DRAWN
+ * needs a second block. */
+static void
+test_order_draws_again(void **state)
+{
+    enum { DRAWN = 5 };
+    const struct order o =
+        make_drawn(DRAWN + 1, DRAWN + 1, 1, 3 * (INT64_C(1) << 61) + 1);
+    int64_t ids[DRAWN + 1];
+
+    (void)state;
+    order_ids_at(&o, 5, NULL, ids);
+    assert_int_equal(ids[0], 4122654430886930106);
+    assert_int_equal(ids[DRAWN], 2337530292116921898);
+    for (int i = 0; i <= DRAWN; i++)
+        assert_true(ids[i] >= 0 && ids[i] < o.n_starts);
+}
+
+/* 60000 draws over 6 starts: chi-square with 5 degrees of freedom. */
+static void
+test_order_draws_evenly(void **state)
+{
+    const struct order o = make_drawn(60000, 60000, 1, 6);
+    int64_t *ids = malloc(60000 * sizeof(*ids)), count[6] = {0};
+    double chi2 = 0;
+
+    (void)state;
+    order_ids_at(&o, 3, NULL, ids);
+    for (int i = 0; i < 60000; i++)
+        count[ids[i]]++;
+    for (int i = 0; i < 6; i++)
+        chi2 += ((double)count[i] - 1e4) * ((double)count[i] - 1e4) / 1e4;
+    assert_true(chi2 < 20.5); /* but once in 1000 seeds */
+    free(ids);
+}
+
+/* Side by side, in order: validation, or shuffle off. */
+static void
+test_order_steps(void **state)
+{
+    static const int64_t first[] = {0, 8, 16, 24}, last[] = {32, 40};
+    struct order o = make_drawn(6, 4, 1, 1000);
+
+    (void)state;
+    o.shuffle = false;
+    check_ids(&o, 0, first, 4);
+    check_ids(&o, 1, last, 2);
+    check_ids(&o, 2, first, 4);
+}
+
+/* Ids of permuted data are the permutation's. */
+static void
+test_order_ids_permuted(void **state)
+{
+    struct order o = make_order(10, 4, 2);
+    int64_t permutation[10], ids[10];
+
+    (void)state;
+    assert_true(order_is_permuted(&o));
+    order_permute(&o, 1, permutation);
+    order_ids_at(&o, 2, permutation, ids);
+    assert_memory_equal(ids, permutation, 8 * sizeof(*ids));
+    order_ids_at(&o, 3, permutation, ids);
+    assert_memory_equal(ids, permutation + 8, 2 * sizeof(*ids));
+}
+
 int
 main(void)
 {
@@ -199,6 +306,11 @@ main(void)
         cmocka_unit_test(test_order_stays_the_same),
         cmocka_unit_test(test_order_is_unbiased),
         cmocka_unit_test(test_order_large),
+        cmocka_unit_test(test_order_draws_starts),
+        cmocka_unit_test(test_order_draws_again),
+        cmocka_unit_test(test_order_draws_evenly),
+        cmocka_unit_test(test_order_steps),
+        cmocka_unit_test(test_order_ids_permuted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
