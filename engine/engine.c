@@ -64,17 +64,6 @@ add_variants(struct engine *e, struct err *err)
     return 0;
 }
 
-/* Classes are the last dimension of the prediction. */
-static int
-check_classes(const struct engine *e, struct err *err)
-{
-    const struct graph *g = program_graph(variants_program_at(e->variants, 0));
-    const struct graph_value *y = graph_value_at(g, graph_roles(g)->output);
-
-    assert(y->desc.rank >= 1);
-    return source_check_classes(&e->source, y->desc.dim[y->desc.rank - 1], err);
-}
-
 static int
 compile(struct engine *e, struct err *err)
 {
@@ -82,7 +71,10 @@ compile(struct engine *e, struct err *err)
 
     if (rc == 0)
         rc = add_variants(e, err);
-    return rc != 0 ? rc : check_classes(e, err);
+    if (rc != 0)
+        return rc;
+    return source_check_model(
+        &e->source, program_graph(variants_program_at(e->variants, 0)), err);
 }
 
 static int

@@ -184,11 +184,8 @@ print_plan(const struct spec *spec, struct err *err)
         rc = print_graphs(spec, &s, batch, err);
     if (rc == 0)
         rc = variants_compile(&vo, BUILD_TRAIN, batch, false, &program, err);
-    if (rc == 0) {
-        const struct graph *g = program_graph(program);
-        const struct graph_value *y = graph_value_at(g, graph_roles(g)->output);
-        rc = source_check_classes(&s, y->desc.dim[y->desc.rank - 1], err);
-    }
+    if (rc == 0)
+        rc = source_check_model(&s, program_graph(program), err);
     if (rc == 0) {
         print_text("program", program_print(program));
         print_text("memory", program_print_memory(program));

@@ -7,6 +7,8 @@ target_sources(traind_engine PRIVATE
     data/idx.c
     data/npy_header.c
     data/npy.c
+    data/mask.c
+    data/tokens.c
     data/dataset_labels.c
     data/dataset.c
     data/dataset_fill.c

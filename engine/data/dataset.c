@@ -129,16 +129,23 @@ set_labels(struct dataset *d, struct err *err)
     if (t->rank != 1 && !(t->rank == 2 && t->dim[1] == 1))
         return err_set(err, ERR_DATA, "%s: %s, class labels are one a sample",
                        d->target_path, tensor_format(t, shape, sizeof(shape)));
-    if (d->has_ignore_index &&
-        (d->ignore_index < INT32_MIN || d->ignore_index > INT32_MAX))
-        return err_set(err, ERR_SPEC,
-                       "loss.ignore_index: %" PRId64
-                       " does not fit into 32 bits",
-                       d->ignore_index);
     rc = dataset_labels_read(&d->target, &rules, &d->label, err);
     if (rc == 0)
         array_fini(&d->target);
     return rc;
+}
+
+/* Class ids (N, 1) are one a sample. */
+static void
+set_target_shape(struct dataset *d)
+{
+    const struct tensor_desc *t = &d->target.desc;
+
+    if (d->target_is_class && t->rank == 2 && t->dim[1] == 1)
+        return;
+    d->target_rank = t->rank - 1;
+    for (int i = 0; i < d->target_rank; i++)
+        d->target_dim[i] = t->dim[i + 1];
 }
 
 static int
@@ -162,6 +169,7 @@ open_target(struct dataset *d, enum spec_format format, struct err *err)
     if (d->target.n_elems == 0)
         return err_set(err, ERR_DATA, "%s: no elements", d->target_path);
     d->target_elems = d->target.n_elems / d->n_samples;
+    set_target_shape(d);
     return d->target_is_class ? set_labels(d, err) : 0;
 }
 
@@ -182,6 +190,72 @@ open_both(struct dataset *d, const struct spec_source *source,
     return rc;
 }
 
+/* ---- tokens --------------------------------------------------------------*/
+
+static bool
+is_of_tokens(const struct spec_source *source)
+{
+    return source->format == SPEC_FORMAT_TOKENS ||
+           source->format == SPEC_FORMAT_TEXT;
+}
+
+static int
+open_tokens(struct dataset *d, const struct spec_source *source,
+            const struct dataset_options *options, struct err *err)
+{
+    const int64_t length = options->sequence_length;
+    int rc = tokens_open(source, &d->tokens, err);
+
+    if (rc < 0)
+        return rc;
+    d->is_tokens = true;
+    if (!options->target_is_class)
+        return err_set(err, ERR_SPEC,
+                       "%s: targets are the tokens that follow, which are "
+                       "class ids; use cross_entropy or nll",
+                       d->input_path);
+    if (options->n_normalize > 0)
+        return err_set(err, ERR_SPEC,
+                       "data.normalize: there is nothing to normalize in "
+                       "tokens");
+    if (length < 1)
+        return err_set(err, ERR_SPEC,
+                       "data.sequence_length: %" PRId64
+                       ", tokens need at least 1",
+                       length);
+    d->n_samples = (d->tokens.n - 1) / length;
+    if (d->tokens.n <= length)
+        return err_set(err, ERR_DATA,
+                       "%s: %" PRId64 " tokens%s, a sample of "
+                       "sequence_length %" PRId64 " needs %" PRId64,
+                       d->input_path, d->tokens.n,
+                       d->tokens.n < d->tokens.ids.n_elems ? " in this part"
+                                                           : "",
+                       length, length + 1);
+    d->rank = d->target_rank = 1;
+    d->dim[0] = d->target_dim[0] = length;
+    d->sample_elems = d->target_elems = length;
+    if (!d->has_ignore_index && d->tokens.has_ignore_index) {
+        d->has_ignore_index = true;
+        d->ignore_index = d->tokens.ignore_index;
+    }
+    d->tokens.has_ignore_index = d->has_ignore_index;
+    d->tokens.ignore_index = d->ignore_index;
+    return 0;
+}
+
+static int
+check_ignore_index(const struct dataset_options *options, struct err *err)
+{
+    const int64_t v = options->ignore_index;
+
+    if (!options->has_ignore_index || (v >= INT32_MIN && v <= INT32_MAX))
+        return 0;
+    return err_set(err, ERR_SPEC,
+                   "loss.ignore_index: %" PRId64 " does not fit into 32 bits",
+                   v);
+}
+
 int
 dataset_open(const struct spec_source *source,
              const struct dataset_options *options, struct dataset **out,
@@ -192,8 +266,13 @@ dataset_open(const struct spec_source *source,
 
     assert(options->n_normalize >= 0);
     *out = NULL;
-    if (!source->present || source->input == NULL || source->target == NULL)
-        return err_set(err, ERR_SPEC, "data: input or target is missing");
+    if (!source->present || source->input == NULL)
+        return err_set(err, ERR_SPEC, "data: input is missing");
+    if (!is_of_tokens(source) && source->target == NULL)
+        return err_set(err, ERR_SPEC, "data: target is missing");
+    rc = check_ignore_index(options, err);
+    if (rc < 0)
+        return rc;
     d = calloc(1, sizeof(*d));
     if (d == NULL)
         return err_set(err, ERR_NOMEM, "%s: no memory", source->input);
@@ -201,9 +280,12 @@ dataset_open(const struct spec_source *source,
     d->has_ignore_index = options->has_ignore_index;
     d->ignore_index = options->ignore_index;
     d->input_path = strdup(source->input);
-    d->target_path = strdup(source->target);
+    d->target_path =
+        strdup(source->target != NULL ? source->target : source->input);
     if (d->input_path == NULL || d->target_path == NULL)
         rc = err_set(err, ERR_NOMEM, "%s: no memory", source->input);
+    else if (is_of_tokens(source))
+        rc = open_tokens(d, source, options, err);
     else
         rc = open_both(d, source, options, err);
     if (rc < 0)
@@ -222,6 +304,7 @@ dataset_destroy(struct dataset **dataset)
         return;
     array_fini(&d->input);
     array_fini(&d->target);
+    tokens_fini(&d->tokens);
     free(d->label);
     free(d->table);
     free(d->mean);
@@ -237,19 +320,31 @@ dataset_n_samples(const struct dataset *d)
     return d->n_samples;
 }
 
+int64_t
+dataset_id_step(const struct dataset *d)
+{
+    return d->is_tokens ? d->sample_elems : 1;
+}
+
+int64_t
+dataset_n_starts(const struct dataset *d)
+{
+    return d->is_tokens ? d->tokens.n - d->sample_elems : 0;
+}
+
 void
 dataset_describe(const struct dataset *d, struct build_data *out)
 {
     memset(out, 0, sizeof(*out));
     out->rank = d->rank;
     memcpy(out->dim, d->dim, sizeof(out->dim));
+    out->input_is_tokens = d->is_tokens;
     out->target_is_class = d->target_is_class;
-    if (d->target_is_class)
-        return;
     out->target_elems = d->target_elems;
-    out->target_rank = d->target.desc.rank - 1;
-    for (int i = 0; i < out->target_rank; i++)
-        out->target_dim[i] = d->target.desc.dim[i + 1];
+    out->target_rank = d->target_rank;
+    memcpy(out->target_dim, d->target_dim, sizeof(out->target_dim));
+    out->has_ignore_index = d->has_ignore_index;
+    out->ignore_index = d->ignore_index;
 }
 
 int
@@ -259,5 +354,14 @@ dataset_check_classes(const struct dataset *d, int64_t n_classes,
     const struct dataset_label_rules rules = label_rules(d);
 
     assert(d->target_is_class);
+    if (d->is_tokens)
+        return tokens_check(&d->tokens, n_classes, true, err);
     return dataset_labels_check(d->label, d->n_samples, n_classes, &rules, err);
+}
+
+int
+dataset_check_tokens(const struct dataset *d, int64_t vocabulary,
+                     struct err *err)
+{
+    return d->is_tokens ? tokens_check(&d->tokens, vocabulary, false, err) : 0;
 }

@@ -4,10 +4,10 @@
  *
  * Opens the files of a spec_source with the process's own rights, checks
  * format, sizes, counts and labels before the first step, and fills batches:
- * input as f32 in the engine's layout (images channels last), normalised;
- * targets as i32 class ids or f32. Read-only after opening, so any thread may
- * fill batches at the same time. Inputs stay of the file's dtype until a batch
- * is filled.
+ * input as f32 in the engine's layout (images channels last), normalised, or
+ * as i32 token ids; targets as i32 class ids or f32. Read-only after opening,
+ * so any thread may fill batches at the same time. Inputs stay of the file's
+ * dtype until a batch is filled.
  */
 #ifndef ENGINE_DATA_DATASET_H
 #define ENGINE_DATA_DATASET_H
@@ -26,8 +26,13 @@ struct dataset;
  * Elements u8 of an IDX file are pixels: v / 255, as torchvision's ToTensor;
  * all others are taken as they are. Then (x - mean) / std per channel (axis C,
  * K or L's C). Non-finite inputs are let through: training names them.
+ *
+ * A sample of tokens or text is a window: sequence_length ids from a start, its
+ * targets the ids that follow each. Its id is the start, counted from the first
+ * token of the source's part; n_samples is how many fit side by side.
  */
 struct dataset_options {
+    int64_t sequence_length; /* tokens, text */
     /* Class targets: integers >= 0 (in floating files too) or ignore_index;
      * dataset_check_classes() knows the upper end. [N] or [N, 1]. */
     bool target_is_class;
@@ -44,6 +49,10 @@ int dataset_open(const struct spec_source *source,
 void dataset_destroy(struct dataset **dataset);
 
 int64_t dataset_n_samples(const struct dataset *d);
+/* For struct order: from one sample's id to the next one's, side by side, and
+ * how many ids there are to draw from (0: ids are those of n_samples). */
+int64_t dataset_id_step(const struct dataset *d);
+int64_t dataset_n_starts(const struct dataset *d);
 /* Shapes for build_graph(). IDX images (N,H,W) are one channel: 1,H,W. */
 void dataset_describe(const struct dataset *d, struct build_data *out);
 /* Labels against the model's number of classes: ERR_DATA "train-labels...:
@@ -51,11 +60,16 @@ void dataset_describe(const struct dataset *d, struct build_data *out);
 int dataset_check_classes(const struct dataset *d, int64_t n_classes,
                           struct err *err);
 
-/* Writes n samples (ids[0 .. n-1]) to input (f32) and target (i32 or f32) and
- * returns the number of elements that count for the loss: samples whose label
- * is not ignored, or target elements. */
+/* Token ids (nothing to check with other data) against the rows of the
+ * embedding that they go into. */
+int dataset_check_tokens(const struct dataset *d, int64_t vocabulary,
+                         struct err *err);
+
+/* Writes n samples (ids[0 .. n-1]) to input (f32, or i32 tokens) and target
+ * (i32 or f32) and returns the number of elements that count for the loss:
+ * class ids that are not ignored, or target elements. */
 int64_t dataset_fill(const struct dataset *d, const int64_t *ids, int64_t n,
-                     float *input, void *target);
+                     void *input, void *target);
 /* Counts what dataset_fill would return, without filling. */
 int64_t dataset_count(const struct dataset *d, const int64_t *ids, int64_t n);
 

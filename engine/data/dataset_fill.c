@@ -109,17 +109,43 @@ counts(const struct dataset *d, int64_t id)
     return !d->has_ignore_index || d->label[id] != d->ignore_index;
 }
 
-int64_t
-dataset_fill(const struct dataset *d, const int64_t *ids, int64_t n,
-             float *input, void *target)
+static int64_t
+fill_tokens(const struct dataset *d, const int64_t *ids, int64_t n,
+            int32_t *input, int32_t *target)
+{
+    const int64_t length = d->sample_elems;
+    int64_t n_count = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        n_count += tokens_window(&d->tokens, ids[i], length, input + i * length,
+                                 target + i * length);
+    return n_count;
+}
+
+static int64_t
+count_tokens(const struct dataset *d, const int64_t *ids, int64_t n)
 {
     int64_t n_count = 0;
 
+    for (int64_t i = 0; i < n; i++)
+        n_count +=
+            tokens_window(&d->tokens, ids[i], d->sample_elems, NULL, NULL);
+    return n_count;
+}
+
+int64_t
+dataset_fill(const struct dataset *d, const int64_t *ids, int64_t n,
+             void *input, void *target)
+{
+    int64_t n_count = 0;
+
+    if (d->is_tokens)
+        return fill_tokens(d, ids, n, input, target);
     for (int64_t i = 0; i < n; i++) {
         const int64_t id = ids[i];
 
         assert(id >= 0 && id < d->n_samples);
-        fill_input(d, id, input + i * d->sample_elems);
+        fill_input(d, id, (float *)input + i * d->sample_elems);
         if (d->target_is_class) {
             ((int32_t *)target)[i] = d->label[id];
             n_count += counts(d, id) ? 1 : 0;
@@ -137,6 +163,8 @@ dataset_count(const struct dataset *d, const int64_t *ids, int64_t n)
 {
     int64_t n_count = 0;
 
+    if (d->is_tokens)
+        return count_tokens(d, ids, n);
     if (!d->target_is_class)
         return n * d->target_elems;
     for (int64_t i = 0; i < n; i++) {

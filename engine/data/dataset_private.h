@@ -10,10 +10,14 @@
 
 #include "engine/data/array.h"
 #include "engine/data/dataset.h"
+#include "engine/data/tokens.h"
 
 struct dataset {
     char *input_path, *target_path; /* owned */
     int64_t n_samples;
+
+    bool is_tokens; /* of these alone: input, target and labels are none */
+    struct tokens tokens;
 
     struct array input;
     int rank; /* of a sample */
@@ -28,9 +32,11 @@ struct dataset {
 
     bool target_is_class, has_ignore_index;
     int64_t ignore_index;
-    int32_t *label;      /* owned; n_samples when target_is_class */
-    struct array target; /* otherwise */
-    int64_t target_elems;
+    int32_t *label;       /* owned; n_samples when target_is_class */
+    struct array target;  /* otherwise */
+    int64_t target_elems; /* of a sample */
+    int target_rank;
+    int64_t target_dim[TENSOR_MAX_RANK - 1];
 };
 
 #endif

@@ -27,7 +27,7 @@ struct prefetch {
     struct slot slot[2];
 
     /* Filling: the thread's alone, or the caller's without one. */
-    int64_t *permutation; /* owned: n_samples ids of permuted_epoch */
+    int64_t *permutation; /* owned: of permuted_epoch; NULL: none is needed */
     int64_t permuted_epoch;
 
     bool threaded;
@@ -47,12 +47,11 @@ fill_slot(struct prefetch *p, struct slot *s, int64_t position)
     const struct order_window at = order_window_at(&p->order, position);
     int64_t done = 0;
 
-    if (p->permuted_epoch != at.epoch) {
+    if (p->permutation != NULL && p->permuted_epoch != at.epoch) {
         order_permute(&p->order, at.epoch, p->permutation);
         p->permuted_epoch = at.epoch;
     }
-    memcpy(s->ids, p->permutation + at.first,
-           (size_t)at.n_samples * sizeof(*s->ids));
+    order_ids_at(&p->order, position, p->permutation, s->ids);
     s->window =
         (struct prefetch_window){.at = at, .batch = s->batch, .ids = s->ids};
     for (int64_t b = 0; b < at.n_batches; b++) {
@@ -61,14 +60,13 @@ fill_slot(struct prefetch *p, struct slot *s, int64_t position)
             s->memory + (size_t)b * (p->input_bytes + p->target_bytes);
 
         s->batch[b] = (struct prefetch_batch){
-            .input = (const float *)memory,
+            .input = memory,
             .target = memory + p->input_bytes,
             .ids = s->ids + done,
             .n = n,
         };
-        s->window.n_count +=
-            dataset_fill(p->dataset, s->ids + done, n, (float *)memory,
-                         memory + p->input_bytes);
+        s->window.n_count += dataset_fill(p->dataset, s->ids + done, n, memory,
+                                          memory + p->input_bytes);
         done += n;
     }
     assert(done == at.n_samples);
@@ -203,17 +201,18 @@ allocate(struct prefetch *p)
     dataset_describe(p->dataset, &shape);
     for (int i = 0; i < shape.rank; i++)
         elems *= shape.dim[i];
+    /* Values are f32, ids i32: of one size. */
     p->sample_bytes = (size_t)elems * sizeof(float);
-    p->sample_target_bytes = shape.target_is_class
-                                 ? sizeof(int32_t)
-                                 : (size_t)shape.target_elems * sizeof(float);
+    p->sample_target_bytes = (size_t)shape.target_elems * sizeof(float);
     if (!block_bytes(batch, p->sample_bytes, &p->input_bytes) ||
         !block_bytes(batch, p->sample_target_bytes, &p->target_bytes))
         return false;
-    p->permutation = calloc((size_t)o->n_samples, sizeof(*p->permutation));
     for (int i = 0; i < 2; i++)
         if (!create_slot(p, &p->slot[i], n_batches, n_samples))
             return false;
+    if (!order_is_permuted(o))
+        return true;
+    p->permutation = calloc((size_t)o->n_samples, sizeof(*p->permutation));
     return p->permutation != NULL;
 }
 
@@ -243,9 +242,12 @@ prefetch_create(const struct dataset *dataset, const struct order *order,
     int rc = 0;
 
     assert(order->n_samples == dataset_n_samples(dataset));
+    assert(order->id_step == dataset_id_step(dataset) ||
+           (order->id_step == 0 && dataset_id_step(dataset) == 1));
     *out = NULL;
-    if (order->n_samples > UINT32_MAX)
-        return err_set(err, ERR_DATA, "data: %" PRId64 " samples, at most 2^32",
+    if (order_is_permuted(order) && order->n_samples > UINT32_MAX)
+        return err_set(err, ERR_DATA,
+                       "data: %" PRId64 " samples, at most 2^32 are shuffled",
                        order->n_samples);
     if (order_batches_per_epoch(order) == 0)
         return err_set(err, ERR_SPEC,

@@ -14,8 +14,8 @@
 #include "engine/data/order.h"
 
 struct prefetch_batch {
-    const float *input; /* 64-byte aligned */
-    const void *target; /* 64-byte aligned */
+    const void *input;  /* f32, or i32 tokens; 64-byte aligned */
+    const void *target; /* f32, or i32 class ids; 64-byte aligned */
     const int64_t *ids; /* samples */
     int64_t n;          /* samples */
 };

@@ -29,6 +29,7 @@ evaluate_create(const struct dataset *dataset, int64_t batch_size,
         .n_samples = dataset_n_samples(dataset),
         .batch_size = batch_size,
         .accumulate = 1,
+        .id_step = dataset_id_step(dataset),
     };
     struct evaluate *e = calloc(1, sizeof(*e));
 

@@ -3,6 +3,7 @@
 
 #include "engine/run/evaluate.h"
 
+#include <assert.h>
 #include <string.h>
 
 static int
@@ -10,7 +11,9 @@ open_split(const struct spec *spec, const struct spec_source *from,
            struct dataset **out, struct err *err)
 {
     const struct dataset_options options = {
-        .target_is_class = spec->loss.kind == SPEC_LOSS_CROSS_ENTROPY,
+        .sequence_length = spec->data.sequence_length,
+        .target_is_class = spec->loss.kind == SPEC_LOSS_CROSS_ENTROPY ||
+                           spec->loss.kind == SPEC_LOSS_NLL,
         .has_ignore_index = spec->loss.has_ignore_index,
         .ignore_index = spec->loss.ignore_index,
         .mean = spec->data.mean,
@@ -26,7 +29,10 @@ same_shape(const struct build_data *a, const struct build_data *b)
 {
     return a->rank == b->rank &&
            memcmp(a->dim, b->dim, (size_t)a->rank * sizeof(a->dim[0])) == 0 &&
-           a->target_elems == b->target_elems;
+           a->target_elems == b->target_elems &&
+           a->target_rank == b->target_rank &&
+           memcmp(a->target_dim, b->target_dim,
+                  (size_t)a->target_rank * sizeof(a->target_dim[0])) == 0;
 }
 
 /* What one batch size per split, and a smaller one at the end, come to. */
@@ -42,6 +48,8 @@ measure(const struct spec *spec, struct source *s, struct err *err)
         .accumulate = spec->train.accumulate,
         .shuffle = spec->data.shuffle,
         .drop_last = spec->data.drop_last,
+        .id_step = dataset_id_step(s->train),
+        .n_starts = dataset_n_starts(s->train),
     };
     s->windows_per_epoch = order_windows_per_epoch(&s->order);
     if (s->windows_per_epoch < 1)
@@ -88,6 +96,10 @@ source_open(const struct spec *spec, struct source *source, struct err *err)
                          spec->data.validation.input, spec->data.train.input);
             goto out;
         }
+        if (!source->data.has_ignore_index) { /* one of them may have a mask */
+            source->data.has_ignore_index = validation.has_ignore_index;
+            source->data.ignore_index = validation.ignore_index;
+        }
     }
     rc = measure(spec, source, err);
 out:
@@ -103,16 +115,57 @@ source_close(struct source *source)
     dataset_destroy(&source->validation);
 }
 
-int
-source_check_classes(const struct source *source, int64_t n_classes,
-                     struct err *err)
+/* Classes lie last in memory: so in rows, and in images channels last. */
+static int64_t
+count_classes(const struct graph *g)
 {
+    const struct tensor_desc *y =
+        &graph_value_at(g, graph_roles(g)->output)->desc;
+
+    assert(y->rank >= 1);
+    return y->dim[y->layout == TENSOR_NHWC ? 1 : y->rank - 1];
+}
+
+/* The smallest table that token ids look into, INT64_MAX when there is none;
+ * ids come from the data alone. */
+static int64_t
+find_vocabulary(const struct graph *g)
+{
+    int64_t rows = INT64_MAX;
+
+    for (int i = 0; i < graph_n_nodes(g); i++) {
+        const struct graph_node *node = graph_node_at(g, i);
+
+        if (node->op != OP_EMBEDDING)
+            continue;
+        const int64_t n = graph_value_at(g, node->in[1])->desc.dim[0];
+
+        rows = n < rows ? n : rows;
+    }
+    return rows;
+}
+
+static int
+check_split(const struct dataset *d, const struct graph *g, struct err *err)
+{
+    struct build_data data;
     int rc = 0;
 
-    if (!source->data.target_is_class)
+    if (d == NULL)
         return 0;
-    rc = dataset_check_classes(source->train, n_classes, err);
-    if (rc == 0 && source->validation != NULL)
-        rc = dataset_check_classes(source->validation, n_classes, err);
+    dataset_describe(d, &data);
+    if (data.input_is_tokens && find_vocabulary(g) < INT64_MAX)
+        rc = dataset_check_tokens(d, find_vocabulary(g), err);
+    if (rc == 0 && data.target_is_class)
+        rc = dataset_check_classes(d, count_classes(g), err);
     return rc;
+}
+
+int
+source_check_model(const struct source *source, const struct graph *graph,
+                   struct err *err)
+{
+    int rc = check_split(source->train, graph, err);
+
+    return rc != 0 ? rc : check_split(source->validation, graph, err);
 }

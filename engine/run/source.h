@@ -28,8 +28,9 @@ int source_open(const struct spec *spec, struct source *source,
                 struct err *err);
 void source_close(struct source *source);
 
-/* Labels of both splits against the model's output. */
-int source_check_classes(const struct source *source, int64_t n_classes,
-                         struct err *err);
+/* Labels of both splits against the classes that the model tells apart, and
+ * tokens against the rows of the embeddings that they go into. */
+int source_check_model(const struct source *source, const struct graph *graph,
+                       struct err *err);
 
 #endif

@@ -2,7 +2,10 @@
 traind_add_test(idx_test SOURCES idx_test.c LINKS traind_engine ZLIB::ZLIB)
 traind_add_test(npy_test SOURCES npy_test.c LINKS traind_engine)
 traind_add_test(safetensors_test SOURCES safetensors_test.c LINKS traind_engine)
+traind_add_test(tokens_test SOURCES tokens_test.c LINKS traind_engine)
 traind_add_test(dataset_test SOURCES dataset_test.c LINKS traind_engine m)
+traind_add_test(dataset_text_test SOURCES dataset_text_test.c
+    LINKS traind_engine)
 traind_add_test(order_test SOURCES order_test.c LINKS traind_engine)
 traind_add_test(prefetch_test SOURCES prefetch_test.c
     LINKS traind_engine Threads::Threads)

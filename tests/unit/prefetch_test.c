@@ -95,13 +95,15 @@ make_order(int64_t batch, int64_t accumulate)
 static void
 check_batch(const struct prefetch_batch *b, const int64_t *ids)
 {
+    const float *input = b->input;
+
     assert_int_equal((uintptr_t)b->input % 64, 0);
     assert_int_equal((uintptr_t)b->target % 64, 0);
     for (int64_t i = 0; i < b->n; i++) {
         assert_int_equal(b->ids[i], ids[i]);
         assert_int_equal(((const int32_t *)b->target)[i], ids[i] % 3);
         for (int j = 0; j < FEATURES; j++)
-            assert_true(b->input[i * FEATURES + j] == (float)(10 * ids[i] + j));
+            assert_true(input[i * FEATURES + j] == (float)(10 * ids[i] + j));
     }
 }
 
@@ -240,6 +242,84 @@ test_prefetch_drop_last_leaves_none(void **state)
     dataset_destroy(&d);
 }
 
+/* ---- tokens -------------------------------------------------------------- */
+
+#define LENGTH 4
+
+/* Bytes 0 .. 99: id s gives s, s + 1, .. and as targets s + 1, s + 2, .. */
+static struct dataset *
+make_text(void)
+{
+    const struct dataset_options options = {.target_is_class = true,
+                                            .sequence_length = LENGTH};
+    char dir[64], x[96];
+    const struct spec_source source = {
+        .present = true, .format = SPEC_FORMAT_TEXT, .input = x};
+    uint8_t text[100];
+    struct dataset *d;
+    struct err err;
+
+    bytes_make_dir(dir);
+    snprintf(x, sizeof(x), "%s/x", dir);
+    for (int i = 0; i < 100; i++)
+        text[i] = (uint8_t)i;
+    bytes_write_file(x, text, sizeof(text));
+    assert_int_equal(dataset_open(&source, &options, &d, &err), 0);
+    bytes_remove_dir(dir);
+    return d;
+}
+
+static void
+check_text_window(const struct prefetch_window *w, const struct order *o,
+                  int64_t position)
+{
+    const struct order_window at = order_window_at(o, position);
+    int64_t ids[64], done = 0;
+
+    order_ids_at(o, position, NULL, ids);
+    assert_memory_equal(&w->at, &at, sizeof(at));
+    assert_memory_equal(w->ids, ids, (size_t)at.n_samples * sizeof(*ids));
+    assert_int_equal(w->n_count, at.n_samples * LENGTH);
+    for (int64_t b = 0; b < at.n_batches; b++)
+        for (int64_t i = 0; i < w->batch[b].n; i++, done++)
+            for (int t = 0; t < LENGTH; t++) {
+                const int32_t *x = w->batch[b].input, *y = w->batch[b].target;
+
+                assert_int_equal(x[i * LENGTH + t], ids[done] + t);
+                assert_int_equal(y[i * LENGTH + t], ids[done] + t + 1);
+            }
+    assert_int_equal(done, at.n_samples);
+}
+
+/* Drawn starts, then windows side by side; a resume gives what was. */
+static void
+test_prefetch_tokens(void **state)
+{
+    static const int64_t positions[] = {0, 1, 2, 3, 1, 100, 0, 7};
+    struct dataset *d = make_text();
+    struct order o = {.seed = 7,
+                      .n_samples = dataset_n_samples(d),
+                      .batch_size = 5,
+                      .accumulate = 2,
+                      .shuffle = true,
+                      .id_step = dataset_id_step(d),
+                      .n_starts = dataset_n_starts(d)};
+    struct prefetch *p;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(o.n_samples, 24);
+    for (int pass = 0; pass < 4; pass++) {
+        o.shuffle = pass < 2;
+        assert_int_equal(prefetch_create(d, &o, pass % 2 == 0, &p, &err), 0);
+        for (size_t i = 0; i < sizeof(positions) / sizeof(positions[0]); i++)
+            check_text_window(prefetch_window_at(p, positions[i]), &o,
+                              positions[i]);
+        prefetch_destroy(&p);
+    }
+    dataset_destroy(&d);
+}
+
 int
 main(void)
 {
@@ -249,6 +329,7 @@ main(void)
         cmocka_unit_test(test_prefetch_allocates_nothing),
         cmocka_unit_test(test_prefetch_ends),
         cmocka_unit_test(test_prefetch_drop_last_leaves_none),
+        cmocka_unit_test(test_prefetch_tokens),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
