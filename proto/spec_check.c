@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/spec_parts.h"
-
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "proto/spec_layer.h"
+#include "proto/spec_parts.h"
 
 /* Two levels of spec_read_find(). */
 static int
@@ -87,7 +88,8 @@ count_layers(const struct spec_layer *list, int n)
     int sum = n;
 
     for (int i = 0; i < n; i++)
-        sum += count_layers(list[i].body, list[i].n_body);
+        sum += count_layers(list[i].body, list[i].n_body) +
+               count_layers(list[i].shortcut, list[i].n_shortcut);
     return sum;
 }
 
@@ -103,34 +105,18 @@ add_param(struct names *names, const char *layer, const char *param)
     names->params[names->n_params++] = path;
 }
 
-static bool
-has_weight(const struct spec_layer *layer, bool *bias)
-{
-    if (layer->kind == SPEC_LAYER_LINEAR)
-        return (void)(*bias = layer->u.linear.bias), true;
-    if (layer->kind == SPEC_LAYER_CONV2D)
-        return (void)(*bias = layer->u.conv2d.bias), true;
-    if (layer->kind == SPEC_LAYER_BATCH_NORM1D ||
-        layer->kind == SPEC_LAYER_BATCH_NORM2D)
-        return *bias = layer->u.batch_norm.affine;
-    if (layer->kind == SPEC_LAYER_LAYER_NORM)
-        return *bias = layer->u.layer_norm.affine;
-    *bias = false;
-    return false;
-}
-
 static void
 add_names(struct names *names, const struct spec_layer *list, int n)
 {
     for (int i = 0; i < n; i++) {
-        bool bias;
+        const char *params[SPEC_LAYER_MAX_PARAMS];
+        int n_params = spec_layer_params(&list[i], params);
 
         names->layers[names->n_layers++] = list[i].path;
-        if (has_weight(&list[i], &bias))
-            add_param(names, list[i].path, "weight");
-        if (bias)
-            add_param(names, list[i].path, "bias");
+        for (int p = 0; p < n_params; p++)
+            add_param(names, list[i].path, params[p]);
         add_names(names, list[i].body, list[i].n_body);
+        add_names(names, list[i].shortcut, list[i].n_shortcut);
     }
 }
 
@@ -143,7 +129,8 @@ init_names(struct names *names, const struct spec *spec)
     if (names->pool == NULL)
         return false;
     names->layers = pool_alloc(names->pool, n, sizeof(*names->layers));
-    names->params = pool_alloc(names->pool, 2 * n, sizeof(*names->params));
+    names->params = pool_alloc(names->pool, SPEC_LAYER_MAX_PARAMS * n,
+                               sizeof(*names->params));
     if (names->layers != NULL && names->params != NULL)
         add_names(names, spec->model, spec->n_model);
     return !pool_failed(names->pool);

@@ -9,6 +9,9 @@ static const char *const layer_docs[] = {
 #define LAYER(id, name, doc) doc,
 #include "proto/layers.def"
 #undef LAYER
+#define PRESET(id, name, doc) doc,
+#include "proto/presets.def"
+#undef PRESET
 };
 
 /* The path without what is between [ and ]: "model[2].relu" -> "model[]". */
@@ -32,16 +35,24 @@ drop_indices(const char *path, char *out, size_t size)
     return true;
 }
 
-/* path is section, or ends in ".section" where the section is a layer. */
+/* path is section, or ends in ".section" where the section is a layer's or,
+ * without "model[]", of what stands beside a layer's kind. */
 static bool
 is_in_section(const char *path, const char *section)
 {
-    size_t n = strlen(path), k = strlen(section);
+    bool beside = strncmp(section, "model[].", 8) == 0;
+    size_t n = strlen(path), k;
 
     if (strcmp(path, section) == 0)
         return true;
+    if (strncmp(path, "model", 5) != 0)
+        return false;
+    if (strcmp(section, "model[]") == 0) /* a layer inside a container */
+        return n > 2 && strcmp(path + n - 2, "[]") == 0;
+    section += beside ? 8 : 0;
+    k = strlen(section);
     return k > 0 && n > k && path[n - k - 1] == '.' &&
-           strncmp(path, "model[]", 7) == 0 && strchr(section, '.') == NULL &&
+           (beside || strchr(section, '.') == NULL) &&
            strcmp(path + n - k, section) == 0;
 }
 
@@ -60,7 +71,7 @@ spec_explain_key(const char *path)
         section[strlen(section) - 2] = '\0';
     for (int i = 0; i < spec_words_layer.n; i++)
         if (strcmp(spec_words_layer.list[i].name, key) == 0 &&
-            (dot == NULL || strncmp(section, "model[]", 7) == 0))
+            (dot == NULL || strncmp(section, "model", 5) == 0))
             return layer_docs[i];
     if (dot != NULL)
         *dot = '\0';

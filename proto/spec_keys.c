@@ -4,6 +4,9 @@
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
+
+#include "proto/spec_presets.h"
 
 /* ---- ranges -------------------------------------------------------------- */
 
@@ -43,6 +46,24 @@
 #define WORDS_POSITIVE_LIST  "a number above 0 or a list of such"
 #define WORDS_SHAPE                                                            \
     "an integer, or a list of at most 4 integers, each 1 or more"
+#define WORDS_SIZES                                                            \
+    "a list of at most 6 integers, each 1 or more, or one of them -1"
+#define WORDS_DIM              "an integer from -6 to 5"
+#define WORDS_DIMS             "an integer from -6 to 5, a list of at most 6 such, or null"
+#define WORDS_UPSAMPLE         "\"nearest\" or \"bilinear\""
+#define WORDS_SIZE_OR_NULL     "an integer, 1 or more, or null"
+#define WORDS_POSITIVE_OR_NULL "a number above 0, or null"
+#define WORDS_VALUE            "a number or null"
+#define WORDS_INDEX_OR_NULL    "an integer or null"
+#define WORDS_INPUT            "the name of an earlier layer, or a list of such"
+#define WORDS_INIT                                                             \
+    "\"default\", \"zeros\", \"ones\", {\"normal\": ...} or {\"uniform\": "    \
+    "...}"
+#define WORDS_LAYER_PATH      "the name of an earlier layer"
+#define WORDS_LAYERS_OR_NULL  "a list of layers, or null"
+#define WORDS_WIDTHS          "a list of at most 64 integers, each 1 or more"
+#define WORDS_WIDTH           "an integer from 1 to 1048576"
+#define WORDS_ACTIVATION      "\"relu\", \"gelu\", \"tanh\" or \"silu\""
 #define WORDS_INTEGER_OR_NULL "an integer or null"
 #define WORDS_GROUPS          "a list of groups"
 #define WORDS_PATTERNS        "a list of fnmatch(3) patterns of parameters"
@@ -91,6 +112,21 @@
 #define RANGE_ANY_LIST CLOSED(-(double)FLT_MAX, FLT_MAX, WORDS_ANY_LIST)
 #define RANGE_POSITIVE_LIST OPEN_LOW(0, FLT_MAX, WORDS_POSITIVE_LIST)
 #define RANGE_SHAPE CLOSED(1, INT_LIMIT, WORDS_SHAPE)
+#define RANGE_SIZES CLOSED(-1, INT_LIMIT, WORDS_SIZES)
+#define RANGE_DIM CLOSED(-6, 5, WORDS_DIM)
+#define RANGE_DIMS CLOSED(-6, 5, WORDS_DIMS)
+#define RANGE_UPSAMPLE WHOLE(WORDS_UPSAMPLE)
+#define RANGE_SIZE_OR_NULL CLOSED(1, INT_LIMIT, WORDS_SIZE_OR_NULL)
+#define RANGE_POSITIVE_OR_NULL OPEN_LOW(0, FLT_MAX, WORDS_POSITIVE_OR_NULL)
+#define RANGE_VALUE CLOSED(-(double)FLT_MAX, FLT_MAX, WORDS_VALUE)
+#define RANGE_INDEX_OR_NULL CLOSED(-INT_LIMIT, INT_LIMIT, WORDS_INDEX_OR_NULL)
+#define RANGE_INPUT WHOLE(WORDS_INPUT)
+#define RANGE_INIT WHOLE(WORDS_INIT)
+#define RANGE_LAYER_PATH WHOLE(WORDS_LAYER_PATH)
+#define RANGE_LAYERS_OR_NULL WHOLE(WORDS_LAYERS_OR_NULL)
+#define RANGE_WIDTHS CLOSED(1, INT_LIMIT, WORDS_WIDTHS)
+#define RANGE_WIDTH CLOSED(1, 1048576, WORDS_WIDTH)
+#define RANGE_ACTIVATION WHOLE(WORDS_ACTIVATION)
 #define RANGE_INTEGER_OR_NULL WHOLE(WORDS_INTEGER_OR_NULL)
 #define RANGE_GROUPS WHOLE(WORDS_GROUPS)
 #define RANGE_PATTERNS WHOLE(WORDS_PATTERNS)
@@ -109,54 +145,64 @@
 #define PREFIX_REAL          ""
 #define PREFIX_BOOL          ""
 #define PREFIX_PAIR          "one or [h, w]: "
+#define PREFIX_OPTIONAL_PAIR "one or [h, w]: "
+#define PREFIX_REAL_PAIR     "one or [h, w]: "
 #define PREFIX_BETAS         ""
+#define PREFIX_OPTIONAL_REAL ""
+#define PREFIX_INTS          ""
+#define PREFIX_MAYBE_INT     ""
+#define PREFIX_MAYBE_REAL    ""
 #define PREFIX_NAME          ""
 #define PREFIX_PATH          ""
 #define PREFIX_OPTIONAL_PATH ""
 #define PREFIX_DEVICE        ""
 #define PREFIX_FORMAT        ""
 #define PREFIX_GELU          ""
+#define PREFIX_UPSAMPLE      ""
+#define PREFIX_ACTIVATION    ""
 #define PREFIX_DTYPE         ""
 #define PREFIX_WGRAD         ""
 #define PREFIX_CUSTOM        ""
 
+#define SIZE_OF(base, member) sizeof(((struct base *)NULL)->member)
+
 const struct spec_key spec_keys_table[] = {
 #define SECTION(object, path)
-#define NEED(object, base, key, type, member, range, doc)                      \
+#define ROW(object, base, key, type, member, beside, range, need, fallback,    \
+            words, explain)                                                    \
     {SPEC_OBJECT_##object,                                                     \
      key,                                                                      \
      SPEC_TYPE_##type,                                                         \
      offsetof(struct base, member),                                            \
+     offsetof(struct base, beside),                                            \
+     SIZE_OF(base, member),                                                    \
      RANGE_##range,                                                            \
-     true,                                                                     \
-     NULL,                                                                     \
-     NULL,                                                                     \
-     PREFIX_##type WORDS_##range "; required. " doc},
-#define KEY(object, base, key, type, member, range, fallback, doc)             \
-    {SPEC_OBJECT_##object,                                                     \
-     key,                                                                      \
-     SPEC_TYPE_##type,                                                         \
-     offsetof(struct base, member),                                            \
-     RANGE_##range,                                                            \
-     false,                                                                    \
+     need,                                                                     \
      fallback,                                                                 \
-     fallback,                                                                 \
-     PREFIX_##type WORDS_##range "; default " fallback ". " doc},
-#define CALC(object, base, key, type, member, range, words, doc)               \
-    {SPEC_OBJECT_##object,                                                     \
-     key,                                                                      \
-     SPEC_TYPE_##type,                                                         \
-     offsetof(struct base, member),                                            \
-     RANGE_##range,                                                            \
-     false,                                                                    \
-     NULL,                                                                     \
      words,                                                                    \
-     PREFIX_##type WORDS_##range "; default: " words ". " doc},
+     PREFIX_##type WORDS_##range explain},
+#define NEED(object, base, key, type, member, range, doc)                      \
+    ROW(object, base, key, type, member, member, range, true, NULL, NULL,      \
+        "; required. " doc)
+#define KEY(object, base, key, type, member, range, fallback, doc)             \
+    ROW(object, base, key, type, member, member, range, false, fallback,       \
+        fallback, "; default " fallback ". " doc)
+#define CALC(object, base, key, type, member, range, words, doc)               \
+    ROW(object, base, key, type, member, member, range, false, NULL, words,    \
+        "; default: " words ". " doc)
+#define NEED_MANY(object, base, key, type, member, beside, range, doc)         \
+    ROW(object, base, key, type, member, beside, range, true, NULL, NULL,      \
+        "; required. " doc)
+#define MANY(object, base, key, type, member, beside, range, doc)              \
+    ROW(object, base, key, type, member, beside, range, false, "null", "null", \
+        "; default null. " doc)
 #include "proto/spec_keys.def"
 #undef SECTION
 #undef NEED
 #undef KEY
 #undef CALC
+#undef NEED_MANY
+#undef MANY
 };
 const int spec_keys_n =
     (int)(sizeof(spec_keys_table) / sizeof(spec_keys_table[0]));
@@ -166,33 +212,24 @@ const struct spec_section spec_keys_sections[] = {
 #define NEED(object, base, key, type, member, range, doc)
 #define KEY(object, base, key, type, member, range, fallback, doc)
 #define CALC(object, base, key, type, member, range, words, doc)
+#define NEED_MANY(object, base, key, type, member, beside, range, doc)
+#define MANY(object, base, key, type, member, beside, range, doc)
 #include "proto/spec_keys.def"
 #undef SECTION
 #undef NEED
 #undef KEY
 #undef CALC
+#undef NEED_MANY
+#undef MANY
 };
 const int spec_keys_n_sections =
     (int)(sizeof(spec_keys_sections) / sizeof(spec_keys_sections[0]));
 
 enum spec_object
-spec_keys_layer_object(enum spec_layer_kind kind)
+spec_keys_find_object(const char *path)
 {
-    /* Of kinds with keys; SPEC_OBJECT_ROOT, which is 0, is no layer's. */
-    static const enum spec_object object[SPEC_LAYER_COUNT] = {
-        [SPEC_LAYER_LINEAR] = SPEC_OBJECT_LINEAR,
-        [SPEC_LAYER_CONV2D] = SPEC_OBJECT_CONV2D,
-        [SPEC_LAYER_BATCH_NORM1D] = SPEC_OBJECT_BATCH_NORM,
-        [SPEC_LAYER_BATCH_NORM2D] = SPEC_OBJECT_BATCH_NORM,
-        [SPEC_LAYER_LAYER_NORM] = SPEC_OBJECT_LAYER_NORM,
-        [SPEC_LAYER_GELU] = SPEC_OBJECT_GELU,
-        [SPEC_LAYER_MAX_POOL2D] = SPEC_OBJECT_MAX_POOL2D,
-        [SPEC_LAYER_AVG_POOL2D] = SPEC_OBJECT_AVG_POOL2D,
-        [SPEC_LAYER_ADAPTIVE_AVG_POOL2D] = SPEC_OBJECT_ADAPTIVE_AVG_POOL2D,
-        [SPEC_LAYER_DROPOUT] = SPEC_OBJECT_DROPOUT,
-    };
-
-    if (object[kind] != SPEC_OBJECT_ROOT)
-        return object[kind];
+    for (int i = 0; i < spec_keys_n_sections; i++)
+        if (strcmp(spec_keys_sections[i].path, path) == 0)
+            return spec_keys_sections[i].object;
     return SPEC_OBJECT_EMPTY;
 }

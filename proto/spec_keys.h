@@ -16,15 +16,48 @@ enum spec_object {
     SPEC_OBJECT_SOURCE,
     SPEC_OBJECT_NORMALIZE,
     SPEC_OBJECT_LAYER,
+    SPEC_OBJECT_INIT_NORMAL,
+    SPEC_OBJECT_INIT_UNIFORM,
+    SPEC_OBJECT_RESIDUAL,
     SPEC_OBJECT_LINEAR,
+    SPEC_OBJECT_CONV1D,
     SPEC_OBJECT_CONV2D,
+    SPEC_OBJECT_CONV_TRANSPOSE2D,
+    SPEC_OBJECT_MATMUL,
+    SPEC_OBJECT_EMBEDDING,
+    SPEC_OBJECT_POSITIONAL_EMBEDDING,
+    SPEC_OBJECT_MULTIHEAD_ATTENTION,
+    SPEC_OBJECT_SDPA,
     SPEC_OBJECT_BATCH_NORM,
     SPEC_OBJECT_LAYER_NORM,
+    SPEC_OBJECT_GROUP_NORM,
+    SPEC_OBJECT_RMS_NORM,
+    SPEC_OBJECT_PRELU,
     SPEC_OBJECT_GELU,
+    SPEC_OBJECT_SOFTPLUS,
+    SPEC_OBJECT_POW,
+    SPEC_OBJECT_DROPOUT,
+    SPEC_OBJECT_BINARY,
+    SPEC_OBJECT_WHERE,
+    SPEC_OBJECT_COSINE_SIMILARITY,
+    SPEC_OBJECT_SOFTMAX,
+    SPEC_OBJECT_REDUCE,
+    SPEC_OBJECT_PROD,
+    SPEC_OBJECT_CUMSUM,
+    SPEC_OBJECT_NORM,
     SPEC_OBJECT_MAX_POOL2D,
     SPEC_OBJECT_AVG_POOL2D,
     SPEC_OBJECT_ADAPTIVE_AVG_POOL2D,
-    SPEC_OBJECT_DROPOUT,
+    SPEC_OBJECT_UPSAMPLE,
+    SPEC_OBJECT_FLATTEN,
+    SPEC_OBJECT_UNFLATTEN,
+    SPEC_OBJECT_RESHAPE,
+    SPEC_OBJECT_TRANSPOSE,
+    SPEC_OBJECT_NARROW,
+    SPEC_OBJECT_JOIN, /* cat, stack */
+    SPEC_OBJECT_MLP,
+    SPEC_OBJECT_RESNET,
+    SPEC_OBJECT_GPT,
     SPEC_OBJECT_CROSS_ENTROPY,
     SPEC_OBJECT_SGD,
     SPEC_OBJECT_ADAM,
@@ -51,13 +84,21 @@ enum spec_type {
     SPEC_TYPE_REAL,          /* double */
     SPEC_TYPE_BOOL,          /* bool */
     SPEC_TYPE_PAIR,          /* int64_t[2]; n stands for [n, n] */
+    SPEC_TYPE_OPTIONAL_PAIR, /* int64_t[2]; 0, 0 for null */
+    SPEC_TYPE_REAL_PAIR,     /* double[2]; 0, 0 for null */
     SPEC_TYPE_BETAS,         /* double[2] */
+    SPEC_TYPE_OPTIONAL_REAL, /* double; 0 for null */
+    SPEC_TYPE_INTS,          /* int64_t[], beside it an int how many; null: 0 */
+    SPEC_TYPE_MAYBE_INT,     /* int64_t, beside it a bool: not null */
+    SPEC_TYPE_MAYBE_REAL,    /* double, the same */
     SPEC_TYPE_NAME,          /* const char * */
     SPEC_TYPE_PATH,          /* const char * */
     SPEC_TYPE_OPTIONAL_PATH, /* const char *, NULL for null */
     SPEC_TYPE_DEVICE,        /* const char *, one of spec_devices */
     SPEC_TYPE_FORMAT,        /* the enums of spec.h and dtype.h */
     SPEC_TYPE_GELU,
+    SPEC_TYPE_UPSAMPLE,
+    SPEC_TYPE_ACTIVATION, /* enum spec_layer_kind */
     SPEC_TYPE_DTYPE,
     SPEC_TYPE_WGRAD,
     SPEC_TYPE_CUSTOM
@@ -74,6 +115,8 @@ struct spec_key {
     const char *name;
     enum spec_type type;
     size_t offset;
+    size_t beside; /* offset of the count or the bool of some types */
+    size_t size;   /* of the member */
     struct spec_range range;
     bool required;
     const char *fallback; /* default as JSON text; NULL: required, computed */
@@ -91,7 +134,8 @@ extern const int spec_keys_n;
 extern const struct spec_section spec_keys_sections[];
 extern const int spec_keys_n_sections;
 
-/* The keys' object of a layer of this kind. */
-enum spec_object spec_keys_layer_object(enum spec_layer_kind kind);
+/* The object whose section has this path: a layer's kind, "loss.huber"; EMPTY
+ * where there is no such section. */
+enum spec_object spec_keys_find_object(const char *path);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "proto/spec.h"
 #include "proto/spec_read.h"
+#include "proto/text.h"
 
 /* Sections that were read without a fault that would make checks across
  * sections meaningless. */
@@ -26,6 +27,9 @@ bool spec_layers_read(struct spec_reader *r, int node, struct spec *spec);
 
 /* spec_optimizer.c */
 bool spec_optimizer_read(struct spec_reader *r, int node, struct spec *spec);
+
+/* spec_print_model.c: the list of layers, as the value of "model". */
+void spec_print_model(struct text *t, const struct spec *spec);
 
 /* spec_check.c; ERR_NOMEM */
 int spec_check_all(struct spec_reader *r, const struct spec *spec,

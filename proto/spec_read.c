@@ -11,7 +11,7 @@
 #include "proto/text.h"
 #include "proto/utf8.h"
 
-#define KNOWN_MAX  64  /* words that a list of known ones can hold */
+#define KNOWN_MAX  96  /* words that a list of known ones can hold */
 #define NUMBER_MAX 400 /* letters of a number */
 
 /* ---- scalars ------------------------------------------------------------- */
@@ -32,8 +32,8 @@ type_name(enum spec_node_type type)
     return "something else";
 }
 
-static void
-fault_type(struct spec_reader *r, int node, const char *wanted)
+void
+spec_read_fault_type(struct spec_reader *r, int node, const char *wanted)
 {
     spec_fault_at(r, node, "must be %s, not %s", wanted,
                   type_name(r->tree.nodes[node].type));
@@ -82,7 +82,7 @@ spec_read_real(struct spec_reader *r, int node, const struct spec_range *range,
     double v;
 
     if (type != SPEC_NODE_INTEGER && type != SPEC_NODE_REAL) {
-        fault_type(r, node, range->words);
+        spec_read_fault_type(r, node, range->words);
         return false;
     }
     if (!number_value(r, node, &v)) {
@@ -111,7 +111,7 @@ spec_read_int(struct spec_reader *r, int node, const struct spec_range *range,
         return false;
     }
     if (at->type != SPEC_NODE_INTEGER) {
-        fault_type(r, node, range->words);
+        spec_read_fault_type(r, node, range->words);
         return false;
     }
     errno = 0;
@@ -132,13 +132,13 @@ spec_read_int(struct spec_reader *r, int node, const struct spec_range *range,
     return true;
 }
 
-static bool
-read_bool(struct spec_reader *r, int node, bool *out)
+bool
+spec_read_bool(struct spec_reader *r, int node, bool *out)
 {
     enum spec_node_type type = r->tree.nodes[node].type;
 
     if (type != SPEC_NODE_TRUE && type != SPEC_NODE_FALSE) {
-        fault_type(r, node, "true or false");
+        spec_read_fault_type(r, node, "true or false");
         return false;
     }
     *out = type == SPEC_NODE_TRUE;
@@ -152,7 +152,7 @@ read_string(struct spec_reader *r, int node, const char *wanted,
     const struct spec_node *at = &r->tree.nodes[node];
 
     if (at->type != SPEC_NODE_STRING) {
-        fault_type(r, node, wanted);
+        spec_read_fault_type(r, node, wanted);
         return false;
     }
     *out = spec_locate_decode(&r->tree, at->start, at->end, r->pool);
@@ -183,8 +183,8 @@ spec_read_name(struct spec_reader *r, int node, const char **out)
     return true;
 }
 
-static bool
-read_path(struct spec_reader *r, int node, const char **out)
+bool
+spec_read_path(struct spec_reader *r, int node, const char **out)
 {
     const char *s = NULL;
 
@@ -242,7 +242,7 @@ spec_read_word(struct spec_reader *r, int node, const struct spec_words *words,
 
     if (at->type != SPEC_NODE_STRING) {
         snprintf(wanted, sizeof(wanted), "the name of a known %s", words->what);
-        fault_type(r, node, wanted);
+        spec_read_fault_type(r, node, wanted);
         return false;
     }
     return match_word(r, at->start, at->end, node, words, out);
@@ -255,7 +255,7 @@ spec_read_is_object(struct spec_reader *r, int node)
 {
     if (r->tree.nodes[node].type == SPEC_NODE_OBJECT)
         return true;
-    fault_type(r, node, "an object");
+    spec_read_fault_type(r, node, "an object");
     return false;
 }
 
@@ -263,7 +263,7 @@ bool
 spec_read_is_array(struct spec_reader *r, int node, int max)
 {
     if (r->tree.nodes[node].type != SPEC_NODE_ARRAY) {
-        fault_type(r, node, "a list");
+        spec_read_fault_type(r, node, "a list");
         return false;
     }
     if (r->tree.nodes[node].n > max) {
@@ -282,214 +282,7 @@ spec_read_find(const struct spec_reader *r, int node, const char *key)
     return spec_locate_find(&r->tree, node, key);
 }
 
-static void
-read_pair(struct spec_reader *r, int node, const struct spec_range *range,
-          int64_t out[2])
-{
-    const struct spec_node *at = &r->tree.nodes[node];
-    int64_t v[2];
-
-    if (at->type != SPEC_NODE_ARRAY) {
-        if (spec_read_int(r, node, range, &v[0]))
-            out[0] = out[1] = v[0];
-        return;
-    }
-    if (at->n != 2) {
-        spec_fault_at(r, node, "must have two elements, [h, w], not %d",
-                      (int)at->n);
-        return;
-    }
-    for (int i = 0, child = at->first; child >= 0;
-         child = r->tree.nodes[child].next, i++)
-        if (spec_read_int(r, child, range, &v[i]))
-            out[i] = v[i];
-}
-
-static void
-read_betas(struct spec_reader *r, int node, const struct spec_range *range,
-           double out[2])
-{
-    const struct spec_node *at = &r->tree.nodes[node];
-    struct spec_range each = *range;
-    int i = 0;
-
-    each.words = "a number, 0 or more and below 1";
-    if (at->type != SPEC_NODE_ARRAY || at->n != 2) {
-        spec_fault_at(r, node, "must be a list of two numbers");
-        return;
-    }
-    for (int child = at->first; child >= 0; child = r->tree.nodes[child].next)
-        spec_read_real(r, child, &each, &out[i++]);
-}
-
-/* ---- objects by table ---------------------------------------------------- */
-
-static void
-read_value(struct spec_reader *r, int node, const struct spec_key *key,
-           void *at)
-{
-    const struct spec_words *words = spec_words_of(key->type);
-    int64_t i;
-    int word;
-
-    switch (key->type) {
-    case SPEC_TYPE_INT: spec_read_int(r, node, &key->range, at); return;
-    case SPEC_TYPE_INT32:
-        if (spec_read_int(r, node, &key->range, &i))
-            *(int *)at = (int)i;
-        return;
-    case SPEC_TYPE_SEED:
-        if (spec_read_int(r, node, &key->range, &i))
-            *(uint64_t *)at = (uint64_t)i;
-        return;
-    case SPEC_TYPE_REAL: spec_read_real(r, node, &key->range, at); return;
-    case SPEC_TYPE_BOOL: read_bool(r, node, at); return;
-    case SPEC_TYPE_PAIR: read_pair(r, node, &key->range, at); return;
-    case SPEC_TYPE_BETAS: read_betas(r, node, &key->range, at); return;
-    case SPEC_TYPE_NAME: spec_read_name(r, node, at); return;
-    case SPEC_TYPE_PATH: read_path(r, node, at); return;
-    case SPEC_TYPE_OPTIONAL_PATH:
-        if (r->tree.nodes[node].type != SPEC_NODE_NULL)
-            read_path(r, node, at);
-        return;
-    case SPEC_TYPE_DEVICE:
-        if (spec_read_word(r, node, words, &word))
-            *(const char **)at = spec_words_name(words, word);
-        return;
-    case SPEC_TYPE_FORMAT:
-    case SPEC_TYPE_GELU:
-    case SPEC_TYPE_DTYPE:
-    case SPEC_TYPE_WGRAD:
-        if (spec_read_word(r, node, words, &word))
-            *(int *)at = word;
-        return;
-    case SPEC_TYPE_CUSTOM: return;
-    }
-}
-
-/* The text between the quotes of a default that is a string. */
-static const char *
-copy_unquoted(struct spec_reader *r, const char *quoted)
-{
-    return pool_copy(r->pool, quoted + 1, strlen(quoted) - 2);
-}
-
-static void
-set_word(const struct spec_words *words, const char *quoted, int *out)
-{
-    size_t n = strlen(quoted) - 2;
-
-    for (int i = 0; i < words->n; i++)
-        if (strlen(words->list[i].name) == n &&
-            strncmp(words->list[i].name, quoted + 1, n) == 0)
-            *out = words->list[i].value;
-}
-
-/* Gives *at the default that the table spells. */
-static void
-set_default(struct spec_reader *r, const struct spec_key *key, void *at)
-{
-    const char *text = key->fallback;
-    double v = 0;
-
-    if (text == NULL || key->type == SPEC_TYPE_CUSTOM)
-        return;
-    text_parse_real(text, strlen(text), &v);
-    switch (key->type) {
-    case SPEC_TYPE_INT: *(int64_t *)at = (int64_t)v; return;
-    case SPEC_TYPE_INT32: *(int *)at = (int)v; return;
-    case SPEC_TYPE_SEED: *(uint64_t *)at = (uint64_t)v; return;
-    case SPEC_TYPE_REAL: *(double *)at = v; return;
-    case SPEC_TYPE_BOOL: *(bool *)at = text[0] == 't'; return;
-    case SPEC_TYPE_PAIR:
-        ((int64_t *)at)[0] = ((int64_t *)at)[1] = (int64_t)v;
-        return;
-    case SPEC_TYPE_BETAS:
-        text_parse_real(text + 1, strcspn(text + 1, ","), at);
-        text = strchr(text, ' ') + 1;
-        text_parse_real(text, strcspn(text, "]"), (double *)at + 1);
-        return;
-    case SPEC_TYPE_NAME:
-    case SPEC_TYPE_DEVICE: *(const char **)at = copy_unquoted(r, text); return;
-    case SPEC_TYPE_OPTIONAL_PATH: *(const char **)at = NULL; return;
-    case SPEC_TYPE_FORMAT:
-    case SPEC_TYPE_GELU:
-    case SPEC_TYPE_DTYPE:
-    case SPEC_TYPE_WGRAD: set_word(spec_words_of(key->type), text, at); return;
-    case SPEC_TYPE_PATH:
-    case SPEC_TYPE_CUSTOM: return;
-    }
-}
-
-/* Reports a member whose key is not in known[]. */
-static void
-fault_key(struct spec_reader *r, int child, const char *const *known, int n)
-{
-    const struct spec_node *at = &r->tree.nodes[child];
-    char asked[64];
-
-    if (spec_fault_is_late(r, at->key))
-        return;
-    spec_locate_quote(&r->tree, at->key + 1, at->key_end - 1, asked,
-                      sizeof(asked));
-    spec_fault_unknown(r, at->key, child, "key", asked, known, n);
-}
-
-/* Sorts out the members of an object: node[i] becomes the one called
- * known[i], or -1. Unknown and repeated keys are faults. */
-static void
-match_keys(struct spec_reader *r, int node, const char *const *known, int n,
-           int *found)
-{
-    for (int i = 0; i < n; i++)
-        found[i] = -1;
-    for (int child = r->tree.nodes[node].first; child >= 0;
-         child = r->tree.nodes[child].next) {
-        const struct spec_node *at = &r->tree.nodes[child];
-        int i = 0;
-
-        while (i < n &&
-               !spec_locate_equals(&r->tree, at->key, at->key_end, known[i]))
-            i++;
-        if (i == n)
-            fault_key(r, child, known, n);
-        else if (found[i] >= 0)
-            spec_fault_add(r, at->key, child, NULL, "duplicate key");
-        else
-            found[i] = child;
-    }
-}
-
-void
-spec_read_object(struct spec_reader *r, int node, enum spec_object object,
-                 void *base)
-{
-    const struct spec_key *keys[KNOWN_MAX];
-    const char *known[KNOWN_MAX];
-    int found[KNOWN_MAX];
-    int n = 0;
-
-    for (int i = 0; i < spec_keys_n; i++) {
-        if (spec_keys_table[i].object != object)
-            continue;
-        assert(n < KNOWN_MAX);
-        keys[n] = &spec_keys_table[i];
-        found[n] = -1;
-        known[n++] = spec_keys_table[i].name;
-    }
-    if (node >= 0 && r->tree.nodes[node].type == SPEC_NODE_OBJECT)
-        match_keys(r, node, known, n, found);
-    for (int i = 0; i < n; i++) {
-        void *at = (char *)base + keys[i]->offset;
-
-        set_default(r, keys[i], at);
-        if (found[i] >= 0)
-            read_value(r, found[i], keys[i], at);
-        else if (keys[i]->required && node >= 0)
-            spec_fault_add(r, r->tree.nodes[node].start, node, keys[i]->name,
-                           "missing; must be %s", keys[i]->range.words);
-    }
-}
+/* ---- variants ------------------------------------------------------------ */
 
 static bool
 is_word(const struct spec_reader *r, int child, const struct spec_words *words)
@@ -503,20 +296,31 @@ is_word(const struct spec_reader *r, int child, const struct spec_words *words)
     return false;
 }
 
+/* The member's key is one of the extra ones. */
+static bool
+is_extra(const struct spec_reader *r, int child, const char *const *extra)
+{
+    const struct spec_node *at = &r->tree.nodes[child];
+
+    for (; extra != NULL && *extra != NULL; extra++)
+        if (spec_locate_equals(&r->tree, at->key, at->key_end, *extra))
+            return true;
+    return false;
+}
+
 /* The member of an object that says what it is: the first with a known word,
- * else the first that is not `extra`; -1 and a fault when there is none. */
+ * else the first that is no extra one; -1 and a fault when there is none. */
 static int
 pick_member(struct spec_reader *r, int node, const struct spec_words *words,
-            const char *extra)
+            const char *const *extra)
 {
     const struct spec_node *nodes = r->tree.nodes;
-    int extra_at = extra != NULL ? spec_read_find(r, node, extra) : -1;
     int other = -1;
 
     for (int child = nodes[node].first; child >= 0; child = nodes[child].next) {
         if (is_word(r, child, words))
             return child;
-        if (other < 0 && child != extra_at)
+        if (other < 0 && !is_extra(r, child, extra))
             other = child;
     }
     if (other < 0)
@@ -524,21 +328,34 @@ pick_member(struct spec_reader *r, int node, const struct spec_words *words,
     return other;
 }
 
+/* The first member of its object with an extra key. */
+static bool
+is_first(const struct spec_reader *r, int node, int child,
+         const char *const *extra)
+{
+    const struct spec_node *at = &r->tree.nodes[child];
+
+    for (; *extra != NULL; extra++)
+        if (spec_locate_equals(&r->tree, at->key, at->key_end, *extra))
+            return spec_read_find(r, node, *extra) == child;
+    return false;
+}
+
 /* Faults for what stands beside the picked member. */
 static void
 fault_others(struct spec_reader *r, int node, const struct spec_words *words,
-             const char *extra, int picked)
+             const char *const *extra, int picked)
 {
     const struct spec_node *nodes = r->tree.nodes;
-    int extra_at = extra != NULL ? spec_read_find(r, node, extra) : -1;
 
     for (int child = nodes[node].first; child >= 0; child = nodes[child].next) {
-        if (child == picked || child == extra_at)
+        if (child == picked)
             continue;
-        if (extra != NULL && spec_locate_equals(&r->tree, nodes[child].key,
-                                                nodes[child].key_end, extra))
-            spec_fault_add(r, nodes[child].key, child, NULL, "duplicate key");
-        else if (is_word(r, child, words))
+        if (is_extra(r, child, extra)) {
+            if (!is_first(r, node, child, extra))
+                spec_fault_add(r, nodes[child].key, child, NULL,
+                               "duplicate key");
+        } else if (is_word(r, child, words))
             spec_fault_add(r, nodes[child].key, child, NULL,
                            "one %s too many: an object names exactly one",
                            words->what);
@@ -552,8 +369,8 @@ fault_others(struct spec_reader *r, int node, const struct spec_words *words,
 
 bool
 spec_read_variant(struct spec_reader *r, int node,
-                  const struct spec_words *words, const char *extra, int *kind,
-                  int *value)
+                  const struct spec_words *words, const char *const *extra,
+                  int *kind, int *value)
 {
     const struct spec_node *at = &r->tree.nodes[node];
     char wanted[64];
@@ -564,7 +381,7 @@ spec_read_variant(struct spec_reader *r, int node,
     if (at->type != SPEC_NODE_OBJECT) {
         snprintf(wanted, sizeof(wanted), "the name of a known %s or an object",
                  words->what);
-        fault_type(r, node, wanted);
+        spec_read_fault_type(r, node, wanted);
         return false;
     }
     *value = pick_member(r, node, words, extra);

@@ -19,10 +19,17 @@ bool spec_read_int(struct spec_reader *r, int node,
                    const struct spec_range *range, int64_t *out);
 bool spec_read_real(struct spec_reader *r, int node,
                     const struct spec_range *range, double *out);
+bool spec_read_bool(struct spec_reader *r, int node, bool *out);
 bool spec_read_word(struct spec_reader *r, int node,
                     const struct spec_words *words, int *out);
 /* Not empty, no control characters, at most SPEC_NAME_MAX bytes. */
 bool spec_read_name(struct spec_reader *r, int node, const char **out);
+
+/* Not empty, no control characters, shorter than a path may be. */
+bool spec_read_path(struct spec_reader *r, int node, const char **out);
+
+/* "must be WANTED, not a list" */
+void spec_read_fault_type(struct spec_reader *r, int node, const char *wanted);
 
 /* node is an object (or an array); a fault otherwise. */
 bool spec_read_is_object(struct spec_reader *r, int node);
@@ -38,10 +45,10 @@ void spec_read_object(struct spec_reader *r, int node, enum spec_object object,
                       void *base);
 
 /* "name", {"name": value}: the word's value in *kind and the value's node, or
- * -1 where there is none, in *value. `extra` is a key that may stand beside
- * (NULL: none). */
+ * -1 where there is none, in *value. `extra` are keys that may stand beside,
+ * up to a NULL (NULL: none). */
 bool spec_read_variant(struct spec_reader *r, int node,
-                       const struct spec_words *words, const char *extra,
+                       const struct spec_words *words, const char *const *extra,
                        int *kind, int *value);
 
 #endif

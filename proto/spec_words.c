@@ -1,10 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/spec_words.h"
 
+#include "proto/spec_presets.h"
+
 static const struct spec_word layers[] = {
 #define LAYER(id, name, doc) {SPEC_LAYER_##id, name},
 #include "proto/layers.def"
 #undef LAYER
+#define PRESET(id, name, doc) {SPEC_PRESETS_##id, name},
+#include "proto/presets.def"
+#undef PRESET
+};
+static const struct spec_word presets[] = {
+#define PRESET(id, name, doc) {SPEC_PRESETS_##id, name},
+#include "proto/presets.def"
+#undef PRESET
+};
+static const struct spec_word activations[] = {
+    {SPEC_LAYER_RELU, "relu"},
+    {SPEC_LAYER_GELU, "gelu"},
+    {SPEC_LAYER_TANH, "tanh"},
+    {SPEC_LAYER_SILU, "silu"},
 };
 static const struct spec_word losses[] = {
     {SPEC_LOSS_CROSS_ENTROPY, "cross_entropy"},
@@ -35,6 +51,15 @@ static const struct spec_word gelus[] = {
     {SPEC_GELU_NONE, "none"},
     {SPEC_GELU_TANH, "tanh"},
 };
+static const struct spec_word upsamples[] = {
+    {SPEC_UPSAMPLE_NEAREST, "nearest"},
+    {SPEC_UPSAMPLE_BILINEAR, "bilinear"},
+};
+static const struct spec_word inits[] = {
+    {SPEC_INIT_DEFAULT, "default"}, {SPEC_INIT_ZEROS, "zeros"},
+    {SPEC_INIT_ONES, "ones"},       {SPEC_INIT_NORMAL, "normal"},
+    {SPEC_INIT_UNIFORM, "uniform"},
+};
 static const struct spec_word dtypes[] = {
     {DTYPE_F32, "float32"},
     {DTYPE_F16, "float16"},
@@ -51,6 +76,9 @@ static const struct spec_word devices[] = {{0, "cpu"}};
         list, (int)(sizeof(list) / sizeof(*list)), what                        \
     }
 const struct spec_words spec_words_layer = WORD_LIST(layers, "layer");
+const struct spec_words spec_words_preset = WORD_LIST(presets, "preset");
+const struct spec_words spec_words_activation =
+    WORD_LIST(activations, "activation");
 const struct spec_words spec_words_loss = WORD_LIST(losses, "loss");
 const struct spec_words spec_words_optimizer =
     WORD_LIST(optimizers, "optimizer");
@@ -58,6 +86,8 @@ const struct spec_words spec_words_schedule = WORD_LIST(schedules, "schedule");
 const struct spec_words spec_words_metric = WORD_LIST(metrics, "metric");
 const struct spec_words spec_words_format = WORD_LIST(formats, "format");
 const struct spec_words spec_words_gelu = WORD_LIST(gelus, "approximation");
+const struct spec_words spec_words_upsample = WORD_LIST(upsamples, "mode");
+const struct spec_words spec_words_init = WORD_LIST(inits, "start");
 const struct spec_words spec_words_dtype = WORD_LIST(dtypes, "dtype");
 const struct spec_words spec_words_wgrad = WORD_LIST(wgrads, "rounding");
 const struct spec_words spec_words_device = WORD_LIST(devices, "device");
@@ -71,13 +101,21 @@ spec_words_of(enum spec_type type)
     case SPEC_TYPE_GELU: return &spec_words_gelu;
     case SPEC_TYPE_DTYPE: return &spec_words_dtype;
     case SPEC_TYPE_WGRAD: return &spec_words_wgrad;
+    case SPEC_TYPE_UPSAMPLE: return &spec_words_upsample;
+    case SPEC_TYPE_ACTIVATION: return &spec_words_activation;
     case SPEC_TYPE_INT:
     case SPEC_TYPE_INT32:
     case SPEC_TYPE_SEED:
     case SPEC_TYPE_REAL:
     case SPEC_TYPE_BOOL:
     case SPEC_TYPE_PAIR:
+    case SPEC_TYPE_OPTIONAL_PAIR:
+    case SPEC_TYPE_REAL_PAIR:
     case SPEC_TYPE_BETAS:
+    case SPEC_TYPE_OPTIONAL_REAL:
+    case SPEC_TYPE_INTS:
+    case SPEC_TYPE_MAYBE_INT:
+    case SPEC_TYPE_MAYBE_REAL:
     case SPEC_TYPE_NAME:
     case SPEC_TYPE_PATH:
     case SPEC_TYPE_OPTIONAL_PATH:

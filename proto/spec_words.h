@@ -20,10 +20,12 @@ struct spec_words {
     const char *what; /* "dtype" */
 };
 
+/* Layers and presets; presets alone. */
 extern const struct spec_words spec_words_layer, spec_words_loss,
     spec_words_optimizer, spec_words_schedule, spec_words_metric,
     spec_words_format, spec_words_gelu, spec_words_dtype, spec_words_wgrad,
-    spec_words_device;
+    spec_words_device, spec_words_upsample, spec_words_init,
+    spec_words_activation, spec_words_preset;
 
 /* The words of a type that is an enumeration; NULL for the others. */
 const struct spec_words *spec_words_of(enum spec_type type);
