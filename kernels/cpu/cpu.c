@@ -3,6 +3,7 @@
 
 /* One header a family: more than eight, as the table names them all. */
 #include "kernels/cpu/batch_norm.h"
+#include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/conv2d.h"
 #include "kernels/cpu/cross_entropy.h"
 #include "kernels/cpu/dropout.h"
@@ -45,7 +46,19 @@ const struct kernel_table cpu_table = {
             [OP_SIGMOID_BWD] = &elementwise_binary,
             [OP_SILU] = &elementwise_unary,
             [OP_SILU_BWD] = &elementwise_binary,
-            [OP_ADD] = &elementwise_binary,
+            [OP_ADD] = &broadcast_binary,
+            [OP_SUB] = &broadcast_binary,
+            [OP_MUL] = &broadcast_binary,
+            [OP_DIV] = &broadcast_binary,
+            [OP_SUM_TO] = &broadcast_gradient,
+            [OP_SUM_TO_NEG] = &broadcast_gradient,
+            [OP_MUL_BWD] = &broadcast_gradient,
+            [OP_DIV_BWD_A] = &broadcast_gradient,
+            [OP_DIV_BWD_B] = &broadcast_gradient,
+            [OP_COMPARE] = &broadcast_compare,
+            [OP_WHERE] = &broadcast_where,
+            [OP_WHERE_BWD_A] = &broadcast_gradient,
+            [OP_WHERE_BWD_B] = &broadcast_gradient,
             [OP_DROPOUT] = &dropout_kernel,
             [OP_DROPOUT_BWD] = &dropout_kernel,
             [OP_MAX_POOL2D] = &pool2d_kernel,

@@ -78,10 +78,8 @@ find_binary(const struct kernel_sig *sig)
         return tanh_bwd;
     if (sig->op == OP_SIGMOID_BWD)
         return sigmoid_bwd;
-    if (sig->op == OP_SILU_BWD)
-        return silu_bwd;
-    assert(sig->op == OP_ADD || sig->op == OP_GRAD_ACCUMULATE);
-    return add;
+    assert(sig->op == OP_SILU_BWD);
+    return silu_bwd;
 }
 
 /* Everything of one shape, layout and a dtype that convert knows. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elementwise: activations, sums and their gradients, one element at a time.
+ * elementwise: activations and their gradients, one element at a time.
  *
  * Every op here reads one or two tensors of the output's shape and layout, in
  * memory order; halves are converted in blocks, computed in float32 and
@@ -14,7 +14,7 @@
 
 /* CAST and the activations; which one is sig->op. */
 extern const struct kernel elementwise_unary;
-/* ADD and the gradients of activations. */
+/* The gradients of activations. */
 extern const struct kernel elementwise_binary;
 /* SCALE_LOSS: two scalars. */
 extern const struct kernel elementwise_scale_loss;

@@ -48,7 +48,6 @@ cases_each(enum op op, enum dtype t, cases_fn *fn, void *ctx)
     case OP_SIGMOID_BWD:
     case OP_SILU:
     case OP_SILU_BWD:
-    case OP_ADD:
     case OP_DROPOUT:
     case OP_DROPOUT_BWD: cases_elementwise(&m); break;
     case OP_LINEAR:
@@ -93,6 +92,7 @@ cases_each(enum op op, enum dtype t, cases_fn *fn, void *ctx)
     case OP_RSQRT_BWD:
     case OP_SOFTPLUS:
     case OP_SOFTPLUS_BWD: cases_function(&m); break;
+    case OP_ADD:
     case OP_SUB:
     case OP_MUL:
     case OP_DIV:

@@ -55,6 +55,10 @@ static const struct {
     {OP_NARROW, OP_NARROW_BWD},
     {OP_CAT, OP_NARROW},
     {OP_STACK, OP_STACK_BWD},
+    {OP_DIV, OP_DIV_BWD_A},
+    {OP_DIV, OP_DIV_BWD_B},
+    {OP_WHERE, OP_WHERE_BWD_A},
+    {OP_WHERE, OP_WHERE_BWD_B},
     {OP_CROSS_ENTROPY, OP_CROSS_ENTROPY_BWD},
     {OP_MSE, OP_MSE_BWD},
     {OP_L1, OP_L1_BWD},
@@ -68,7 +72,9 @@ struct pair {
     const char *to, *other; /* forward inputs that stand for x and "other" */
 };
 static const struct pair operands[] = {
-    {OP_LINEAR, OP_BIAS_GRAD, "b", NULL},
+    {OP_LINEAR, OP_BIAS_GRAD, "b", NULL}, {OP_ADD, OP_SUM_TO, "a", NULL},
+    {OP_ADD, OP_SUM_TO, "b", NULL},       {OP_SUB, OP_SUM_TO_NEG, "b", NULL},
+    {OP_MUL, OP_MUL_BWD, "a", "b"},       {OP_MUL, OP_MUL_BWD, "b", "a"},
 };
 #define N_OPERANDS (int)(sizeof(operands) / sizeof(operands[0]))
 #define N_ALL      (N_PAIRS + N_OPERANDS)

@@ -137,6 +137,36 @@ test_op_reduce_length_norms(void **state)
     assert_int_equal(op_reduce_length(OP_PRELU_DW, &last, in, &one), 210);
 }
 
+/* Gradients of what was broadcast, along axes and over sets of dims. */
+static void
+test_op_reduce_length_of_sums(void **state)
+{
+    const struct tensor_desc dy =
+        tensor_make(DTYPE_F32, 3, (int64_t[]){4, 6, 8});
+    const struct tensor_desc row = tensor_make(DTYPE_F32, 2, (int64_t[]){1, 8});
+    const struct tensor_desc none =
+        tensor_make(DTYPE_F32, 2, (int64_t[]){0, 8});
+    const struct tensor_desc in[3] = {dy, dy, dy};
+    union op_params p = {.axis = {.axis = 1}};
+
+    (void)state;
+    assert_int_equal(op_reduce_length(OP_SUM_TO, &p, in, &row), 24);
+    assert_int_equal(op_reduce_length(OP_MUL_BWD, &p, in, &dy), 1);
+    assert_int_equal(op_reduce_length(OP_WHERE_BWD_A, &p, &none, &row), 0);
+    assert_int_equal(op_reduce_length(OP_DIV_BWD_B, &p, &none, &none), 0);
+    assert_int_equal(op_reduce_length(OP_SOFTMAX, &p, in, &dy), 6);
+    assert_int_equal(
+        op_reduce_length(OP_PROD_BWD, &p, (struct tensor_desc[]){row, dy}, &dy),
+        6);
+    assert_int_equal(op_reduce_length(OP_COSINE_SIMILARITY_BWD, &p,
+                                      (struct tensor_desc[]){row, dy, dy}, &dy),
+                     6);
+    p.reduce.dims = 1u << 0 | 1u << 1;
+    assert_int_equal(op_reduce_length(OP_SUM, &p, in, &row), 24);
+    assert_int_equal(op_reduce_length(OP_SUM_BWD, &p, in, &dy), 1);
+    assert_int_equal(op_reduce_length(OP_LOGSUMEXP, &p, &none, &row), 0);
+}
+
 static void
 test_op_tensor_layouts(void **state)
 {
@@ -235,6 +265,7 @@ main(void)
         cmocka_unit_test(test_op_reduce_length),
         cmocka_unit_test(test_op_reduce_length_lifted),
         cmocka_unit_test(test_op_reduce_length_norms),
+        cmocka_unit_test(test_op_reduce_length_of_sums),
         cmocka_unit_test(test_op_tensor_layouts),
         cmocka_unit_test(test_op_tensor_axes),
         cmocka_unit_test(test_op_backend_names_what_is_missing),

@@ -27,7 +27,6 @@ golden_run(const struct golden *g)
     case OP_SIGMOID_BWD:
     case OP_SILU:
     case OP_SILU_BWD:
-    case OP_ADD:
     case OP_DROPOUT:
     case OP_DROPOUT_BWD: golden_elementwise(g); break;
     case OP_LINEAR:
@@ -72,6 +71,7 @@ golden_run(const struct golden *g)
     case OP_RSQRT_BWD:
     case OP_SOFTPLUS:
     case OP_SOFTPLUS_BWD: golden_function(g); break;
+    case OP_ADD:
     case OP_SUB:
     case OP_MUL:
     case OP_DIV:
