@@ -219,6 +219,7 @@ read_scaler(struct spec_reader *r, int node, struct spec *spec)
     bool object = node >= 0 && r->tree.nodes[node].type == SPEC_NODE_OBJECT;
 
     spec->amp.scaler.enabled = spec->amp.dtype == DTYPE_F16;
+    spec->amp.scaler.dynamic = true;
     spec_read_object(r, object ? node : -1, SPEC_OBJECT_SCALER, spec);
     if (object)
         check_scaler(r, node, &spec->amp.scaler);

@@ -16,6 +16,9 @@ make_scaler(const struct spec_scaler *s)
 {
     if (!s->enabled)
         return json_pack("{s:b}", "enabled", 0);
+    if (!s->dynamic)
+        return json_pack("{s:b,s:b,s:f}", "enabled", 1, "dynamic", 0,
+                         "init_scale", s->init_scale);
     return json_pack("{s:b,s:f,s:f,s:f,s:I,s:f,s:f}", "enabled", 1,
                      "init_scale", s->init_scale, "growth_factor",
                      s->growth_factor, "backoff_factor", s->backoff_factor,

@@ -30,6 +30,7 @@ void
 scaler_init(struct scaler *s, const struct spec_scaler *settings)
 {
     s->enabled = settings->enabled;
+    s->fixed = !settings->dynamic;
     s->growth_factor = settings->growth_factor;
     s->backoff_factor = settings->backoff_factor;
     s->growth_interval = settings->growth_interval;
@@ -122,7 +123,8 @@ scaler_update(struct scaler *s, enum scaler_change *change, struct err *err)
         return err_set(err, ERR_MISUSE,
                        "scaler: update before any optimizer's gradients were "
                        "checked");
-    *change = s->enabled ? change_scale(s, found_inf) : SCALER_KEPT;
+    *change =
+        s->enabled && !s->fixed ? change_scale(s, found_inf) : SCALER_KEPT;
     reset_stages(s);
     return 0;
 }
@@ -160,12 +162,14 @@ scaler_load(struct scaler *s, float scale, double growth_factor,
     if (growth_tracker < 0)
         return err_set(err, ERR_CKPT, "scaler: _growth_tracker is %lld",
                        (long long)growth_tracker);
-    /* Switched off the scale is 1, whatever was saved. */
-    s->scale = s->enabled ? scale : 1.0f;
     s->growth_factor = growth_factor;
     s->backoff_factor = backoff_factor;
     s->growth_interval = growth_interval;
-    s->growth_tracker = growth_tracker;
+    if (!s->enabled || !s->fixed) {
+        /* Switched off the scale is 1, whatever was saved. */
+        s->scale = s->enabled ? scale : 1.0f;
+        s->growth_tracker = growth_tracker;
+    }
     reset_stages(s);
     return 0;
 }

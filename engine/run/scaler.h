@@ -6,7 +6,8 @@
  * stage; numerics, section 2. It does not see gradients: the caller unscales
  * with scaler_inverse() and reports what it found. Misuse (unscaling twice,
  * stepping before a check, ...) is ERR_MISUSE with a sentence. With enabled
- * false the scale is 1 and never changes, but stages and found_inf still work.
+ * false the scale is 1 and never changes, with dynamic false it stays where it
+ * starts and the tracker at 0; stages and found_inf still work.
  */
 #ifndef ENGINE_RUN_SCALER_H
 #define ENGINE_RUN_SCALER_H
@@ -17,12 +18,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SCALER_MAX_OPTIMIZERS 4
+#define SCALER_MAX_OPTIMIZERS SPEC_MAX_OPTIMIZERS
 
 enum scaler_stage { SCALER_READY, SCALER_UNSCALED, SCALER_STEPPED };
 
 struct scaler {
     bool enabled;
+    bool fixed; /* a static scale */
     float scale;
     double growth_factor, backoff_factor;
     int64_t growth_interval;
@@ -51,8 +53,9 @@ int scaler_update(struct scaler *s, enum scaler_change *change,
                   struct err *err);
 /* ERR_MISUSE between unscale and update. */
 int scaler_may_save(const struct scaler *s, struct err *err);
-/* Loads the five values; every stage starts anew. ERR_CKPT when one is out of
- * range (scale not finite, negative tracker, ...). */
+/* Loads the five values; every stage starts anew. A fixed scale and its tracker
+ * stay as they are: the spec decides them. ERR_CKPT when one is out of range
+ * (scale not finite, negative tracker, ...). */
 int scaler_load(struct scaler *s, float scale, double growth_factor,
                 double backoff_factor, int64_t growth_interval,
                 int64_t growth_tracker, struct err *err);

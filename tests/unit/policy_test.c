@@ -18,6 +18,7 @@ make(void)
 {
     return (struct spec){.amp = {.dtype = DTYPE_F16,
                                  .scaler = {.enabled = true,
+                                            .dynamic = true,
                                             .init_scale = 65536,
                                             .growth_factor = 2,
                                             .backoff_factor = 0.5,

@@ -16,6 +16,7 @@ make(double scale, double growth, double backoff, int64_t interval)
 {
     const struct spec_scaler settings = {
         .enabled = true,
+        .dynamic = true,
         .init_scale = scale,
         .growth_factor = growth,
         .backoff_factor = backoff,
@@ -407,6 +408,7 @@ static void
 test_scaler_init_keeps_bounds(void **unused)
 {
     struct spec_scaler settings = {.enabled = true,
+                                   .dynamic = true,
                                    .init_scale = 0x1p30,
                                    .growth_factor = 2,
                                    .backoff_factor = 0.5,
@@ -421,6 +423,34 @@ test_scaler_init_keeps_bounds(void **unused)
     settings.init_scale = 0.25;
     scaler_init(&s, &settings);
     assert_bits(s.scale, 1.0f);
+}
+
+/* Never moves, neither does the tracker; checks and skips as ever. */
+static void
+test_scaler_static(void **unused)
+{
+    const struct spec_scaler settings = {.enabled = true,
+                                         .init_scale = 1024,
+                                         .growth_factor = 2,
+                                         .backoff_factor = 0.5,
+                                         .growth_interval = 1};
+    enum scaler_change change;
+    struct scaler s;
+    struct err err;
+    bool apply;
+
+    (void)unused;
+    scaler_init(&s, &settings);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(scaler_unscaled(&s, 0, i % 2 == 1, &err), 0);
+        assert_int_equal(scaler_step(&s, 0, &apply, &err), 0);
+        assert_int_equal(apply, i % 2 == 0);
+        assert_int_equal(scaler_update(&s, &change, &err), 0);
+        assert_int_equal(change, SCALER_KEPT);
+        assert_bits(s.scale, 1024.0f);
+        assert_int_equal(s.growth_tracker, 0);
+    }
+    assert_int_equal(scaler_update(&s, &change, &err), ERR_MISUSE);
 }
 
 int
@@ -448,6 +478,7 @@ main(void)
         cmocka_unit_test(test_scaler_disabled_still_checks),
         cmocka_unit_test(test_scaler_load_checks_and_resets),
         cmocka_unit_test(test_scaler_init_keeps_bounds),
+        cmocka_unit_test(test_scaler_static),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
