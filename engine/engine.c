@@ -78,11 +78,24 @@ compile(struct engine *e, struct err *err)
 }
 
 static int
+make_optimizer(struct engine *e, struct err *err)
+{
+    const struct kernel_flat flat = backend_flat(e->backend);
+    struct lrate lrate;
+
+    lrate_init(&lrate, e->spec, e->source.total_iterations);
+    return optimizer_create(e->spec, e->state, &flat, e->threads, &lrate,
+                            &e->optimizer, err);
+}
+
+static int
 make_state(struct engine *e, struct err *err)
 {
     const struct graph *g = program_graph(variants_program_at(e->variants, 0));
     int rc = state_create(g, optimizer_n_moments(e->spec), &e->state, err);
 
+    if (rc == 0)
+        rc = make_optimizer(e, err);
     if (rc != 0)
         return rc;
     e->state->seed = e->spec->seed;
@@ -92,6 +105,8 @@ make_state(struct engine *e, struct err *err)
         rc = ckpt_read_weights(e->spec->initial_weights, e->state, err);
         e->state->weights_version++;
     }
+    if (rc == 0 && e->spec->train.ema_decay > 0)
+        rc = state_start_ema(e->state, err);
     return rc != 0 ? rc : variants_bind(e->variants, e->state, err);
 }
 
@@ -166,16 +181,14 @@ report_bad(const struct engine *e, const char *name, const struct err *why,
 }
 
 static int
-resume(struct engine *e, const struct engine_options *o,
-       const struct ckpt_write_args *args, struct err *err)
+resume(struct engine *e, const struct engine_options *o, struct err *err)
 {
     struct ckpt_info info = {0};
     struct err why;
 
     for (int i = 0; i < o->n_resume; i++) {
         err_clear(&why);
-        if (ckpt_read(e->directory, o->resume[i], e->state, args, &info,
-                      &why) == 0) {
+        if (ckpt_read(e->directory, o->resume[i], e->state, &info, &why) == 0) {
             snprintf(e->resumed_from, sizeof(e->resumed_from), "%s",
                      o->resume[i]);
             e->state->weights_version++;
@@ -204,9 +217,8 @@ make_keeper(struct engine *e, const struct engine_options *o, struct err *err)
         .spec_hash = policy_hash_spec(e->spec),
         .best = "",
     };
-    const struct ckpt_write_args args = keeper_args(&k);
     const char **kept = NULL;
-    int rc = resume(e, o, &args, err);
+    int rc = resume(e, o, err);
 
     if (rc != 0)
         return rc;
@@ -240,15 +252,9 @@ make_parts(struct engine *e, const struct engine_options *o, struct err *err)
         .flat = flat,
         .threads = e->threads,
     };
-    struct lrate lrate;
-    int rc;
-
-    lrate_init(&lrate, e->spec, e->source.total_iterations);
-    rc = optimizer_create(e->spec, e->state, &flat, e->threads, &lrate,
-                          &e->optimizer, err);
-    if (rc == 0)
-        rc = prefetch_create(e->source.train, &e->source.order, o->threaded,
+    int rc = prefetch_create(e->source.train, &e->source.order, o->threaded,
                              &e->prefetch, err);
+
     if (rc == 0 && e->source.validation != NULL)
         rc = evaluate_create(e->source.validation, e->spec->data.batch_size,
                              o->threaded, e->variants, e->state, &e->evaluate,
@@ -262,6 +268,7 @@ make_parts(struct engine *e, const struct engine_options *o, struct err *err)
         .flat = flat,
         .threads = e->threads,
         .clip_grad_norm = e->spec->train.clip_grad_norm,
+        .ema_decay = e->spec->train.ema_decay,
     };
     return rc;
 }

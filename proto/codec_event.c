@@ -57,6 +57,8 @@ static const struct field fields[] = {
     F(SCALE, scale, after, REAL),
     F(SCALE, scale, growth_tracker, INT64),
     F(SCALE, scale, samples, SAMPLES),
+    F(SCALE, scale, partial, BOOL),
+    F(SCALE, scale, optimizers, STRING),
     F(INCIDENT, incident, replayed, BOOL),
     F(INCIDENT, incident, located, BOOL),
     F(INCIDENT, incident, pass, PASS),

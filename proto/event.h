@@ -91,6 +91,10 @@ struct event {
             int64_t growth_tracker; /* after */
             const int64_t *samples; /* ids in the data set; skips only */
             int n_samples;
+            bool partial; /* of several optimizers some stepped: the iteration
+                             is an update, the backoff comes all the same */
+            const char *optimizers; /* which did not, as in "0 sgd, 2 adam";
+                                       "" where there is one */
         } scale;
         struct {
             bool replayed; /* false: budget used up, location unknown */

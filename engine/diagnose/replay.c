@@ -208,7 +208,8 @@ prepare_blocks(struct replay *r, const struct state *state, struct err *err)
     r->shadow = *state;
     r->shadow.grads = r->grads;
     r->shadow.buffers_pending = r->buffers;
-    r->shadow.moment1 = r->shadow.moment2 = NULL;
+    memset(r->shadow.moment, 0, sizeof(r->shadow.moment));
+    r->shadow.ema = NULL;
     return 0;
 }
 
@@ -273,6 +274,8 @@ search_params(const struct replay *r, const struct state *state,
             continue;
         const char *dot = strrchr(t->name, '.');
         found->pass = pass;
+        if (pass == EVENT_PASS_OPTIMIZER)
+            found->op = spec_optimizer_name(r->o.spec->optim[t->optim].kind);
         if (dot != NULL)
             snprintf(found->layer, sizeof(found->layer), "%.*s",
                      (int)(dot - t->name), t->name);
@@ -293,7 +296,6 @@ replay_check_weights(const struct replay *replay, const struct state *state,
         return;
     search_params(replay, state, state->weights, EVENT_PASS_OPTIMIZER, "",
                   location);
-    location->op = spec_optimizer_name(replay->o.spec->optim[0].kind);
 }
 
 static int

@@ -31,8 +31,8 @@ ckpt_info_fini(struct ckpt_info *info)
 struct writer {
     const struct state *state;
     const struct ckpt_write_args *args;
-    struct ckpt_tensors model, optimizer;
-    int parent, dir; /* -1: not open */
+    struct ckpt_tensors list[CKPT_MANIFEST_STATE]; /* by file */
+    int parent, dir;                               /* -1: not open */
     struct ckpt_manifest manifest;
     struct err *err;
 };
@@ -54,17 +54,38 @@ check_state(const struct writer *w)
     if (!isfinite(scale))
         return err_set(w->err, ERR_NUMERICS, "scaler.scale is %g",
                        (double)scale);
-    for (int i = 0; i < w->model.n && rc == 0; i++)
-        rc = ckpt_tensors_check_finite(&w->model.entry[i], w->err);
-    for (int i = 0; i < w->optimizer.n && rc == 0; i++)
-        rc = ckpt_tensors_check_finite(&w->optimizer.entry[i], w->err);
+    for (int f = 0; f < CKPT_MANIFEST_STATE && rc == 0; f++) {
+        for (int i = 0; i < w->list[f].n && rc == 0; i++)
+            rc = ckpt_tensors_check_finite(&w->list[f].entry[i], w->err);
+        if (rc < 0 && f == CKPT_MANIFEST_EMA)
+            rc = err_prefix(w->err, "average of weights");
+    }
+    return rc;
+}
+
+/* The optimizer's list may be empty, and its file is there all the same. */
+static int
+list_tensors(struct writer *w)
+{
+    const struct state *s = w->state;
+    int rc = ckpt_tensors_list_model(s, s->weights,
+                                     &w->list[CKPT_MANIFEST_MODEL], w->err);
+
+    if (rc == 0 && s->ema != NULL)
+        rc = ckpt_tensors_list_model(s, s->ema, &w->list[CKPT_MANIFEST_EMA],
+                                     w->err);
+    if (rc == 0)
+        rc = ckpt_tensors_list_optimizer(s, &w->list[CKPT_MANIFEST_OPTIMIZER],
+                                         w->err);
+    for (int f = 0; f < CKPT_MANIFEST_N_FILES; f++)
+        w->manifest.file[f].here = f != CKPT_MANIFEST_EMA || s->ema != NULL;
     return rc;
 }
 
 static int
-write_tensors(struct writer *w, enum ckpt_manifest_file which,
-              const struct ckpt_tensors *tensors)
+write_tensors(struct writer *w, enum ckpt_manifest_file which)
 {
+    const struct ckpt_tensors *tensors = &w->list[which];
     const struct safetensors_pair metadata[] = {
         {"format", "pt"}, /* what PyTorch's tools look for */
         {"policy", w->args->policy != NULL ? w->args->policy : ""},
@@ -90,9 +111,11 @@ write_record(struct writer *w)
 {
     const struct state *s = w->state;
     const char *file = ckpt_manifest_file_name(CKPT_MANIFEST_STATE);
-    const struct ckpt_record record = {
+    struct ckpt_record record = {
+        .format = CKPT_FORMAT_VERSION,
         .attempt = w->args->attempt,
         .count = s->count,
+        .n_optim = s->n_optim,
         .seed = s->seed,
         .batches_tracked = s->batches_tracked,
         .scaler = s->scaler,
@@ -102,9 +125,11 @@ write_record(struct writer *w)
         /* printing only reads it */
         .policy = (char *)(uintptr_t)w->args->policy,
     };
-    char *text = ckpt_manifest_print_record(&record);
+    char *text;
     int rc;
 
+    memcpy(record.optim_steps, s->optim_steps, sizeof(record.optim_steps));
+    text = ckpt_manifest_print_record(&record);
     if (text == NULL)
         return err_set(w->err, ERR_NOMEM, "%s: no memory", file);
     digest_of(text, strlen(text), w->manifest.file[CKPT_MANIFEST_STATE].digest);
@@ -139,10 +164,11 @@ write_manifest(struct writer *w, struct ckpt_info *info)
 static int
 write_files(struct writer *w, struct ckpt_info *info)
 {
-    int rc = write_tensors(w, CKPT_MANIFEST_MODEL, &w->model);
+    int rc = 0;
 
-    if (rc == 0)
-        rc = write_tensors(w, CKPT_MANIFEST_OPTIMIZER, &w->optimizer);
+    for (int f = 0; f < CKPT_MANIFEST_STATE && rc == 0; f++)
+        if (w->manifest.file[f].here)
+            rc = write_tensors(w, (enum ckpt_manifest_file)f);
     if (rc == 0)
         rc = write_record(w);
     if (rc == 0)
@@ -153,10 +179,11 @@ write_files(struct writer *w, struct ckpt_info *info)
 static int
 write_all(struct writer *w, struct ckpt_info *info)
 {
-    const int64_t n_bytes =
-        w->model.n_bytes + w->optimizer.n_bytes + OVERHEAD_BYTES;
+    int64_t n_bytes = OVERHEAD_BYTES;
     int rc;
 
+    for (int f = 0; f < CKPT_MANIFEST_STATE; f++)
+        n_bytes += w->list[f].n_bytes;
     w->parent = ckpt_dir_open(w->args->directory, true, w->err);
     if (w->parent < 0)
         return w->parent;
@@ -186,6 +213,7 @@ begin_info(struct writer *w, struct ckpt_info *info)
     info->metric = info->has_metric ? w->args->metric : 0;
     info->spec_hash = w->args->spec_hash;
     ckpt_dir_format_name(info->name, c->iteration, w->args->attempt);
+    w->manifest.format = CKPT_FORMAT_VERSION;
     memcpy(w->manifest.name, info->name, sizeof(info->name));
     w->manifest.attempt = w->args->attempt;
     w->manifest.iteration = c->iteration;
@@ -207,9 +235,7 @@ ckpt_write(const struct state *state, const struct ckpt_write_args *args,
 
     assert(args->attempt >= 0 && state->count.iteration >= 0);
     begin_info(&w, info);
-    rc = ckpt_tensors_list_model(state, &w.model, w.err);
-    if (rc == 0)
-        rc = ckpt_tensors_list_optimizer(state, args, &w.optimizer, w.err);
+    rc = list_tensors(&w);
     if (rc == 0)
         rc = check_state(&w);
     if (rc == 0)
@@ -220,8 +246,8 @@ ckpt_write(const struct state *state, const struct ckpt_write_args *args,
         close(w.dir);
     if (w.parent >= 0)
         close(w.parent);
-    ckpt_tensors_fini(&w.model);
-    ckpt_tensors_fini(&w.optimizer);
+    for (int f = 0; f < CKPT_MANIFEST_STATE; f++)
+        ckpt_tensors_fini(&w.list[f]);
     return rc;
 }
 

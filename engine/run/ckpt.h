@@ -5,9 +5,13 @@
  *   checkpoints/it000000500-a1/
  *     model.safetensors      weights by state_dict name, running statistics,
  *                            num_batches_tracked; metadata says the policy
- *     optimizer.safetensors  "momentum.NAME" or "m.NAME", "v.NAME"
- *     state.json             counters, scaler (five values), seed, data
- *                            position, policy, spec hash, metric
+ *     ema.safetensors        the same with the averaged weights; only there
+ *                            where the spec asks for an average
+ *     optimizer.safetensors  moments: "momentum.NAME", or "m.NAME" and
+ *                            "v.NAME", as the parameter's optimizer has them
+ *     state.json             counters, steps of each optimizer, scaler (five
+ *                            values), seed, data position, policy, spec hash,
+ *                            metric
  *     manifest.json          format version, iteration, size and xxh3-128 of
  *                            each file; written last
  *
@@ -23,7 +27,9 @@
 #include "engine/run/state.h"
 
 #define CKPT_NAME_MAX       64
-#define CKPT_FORMAT_VERSION 1
+#define CKPT_FORMAT_VERSION 2
+/* Of one optimizer, whose steps are the updates, and without averages. */
+#define CKPT_FORMAT_OLDEST 1
 
 struct ckpt_info {
     char name[CKPT_NAME_MAX];
@@ -44,8 +50,6 @@ struct ckpt_write_args {
     uint64_t spec_hash;
     bool has_metric;
     double metric;
-    int n_moments;
-    const char *moment_name[2]; /* "momentum" or "m", "v" */
 };
 
 /* 0 and info filled (policy NULL). On any error nothing is left behind but
@@ -62,8 +66,7 @@ int ckpt_verify(const char *directory, const char *name, struct ckpt_info *info,
  * (ERR_CKPT names the first that does not). The state is untouched unless all
  * is well. */
 int ckpt_read(const char *directory, const char *name, struct state *state,
-              const struct ckpt_write_args *expect, struct ckpt_info *info,
-              struct err *err);
+              struct ckpt_info *info, struct err *err);
 
 void ckpt_info_fini(struct ckpt_info *info);
 

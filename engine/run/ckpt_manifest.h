@@ -15,6 +15,7 @@
 
 enum ckpt_manifest_file {
     CKPT_MANIFEST_MODEL,
+    CKPT_MANIFEST_EMA, /* the only one that may be absent */
     CKPT_MANIFEST_OPTIMIZER,
     CKPT_MANIFEST_STATE,
     CKPT_MANIFEST_N_FILES
@@ -25,9 +26,11 @@ const char *ckpt_manifest_file_name(enum ckpt_manifest_file file);
 #define CKPT_MANIFEST_NAME "manifest.json"
 
 struct ckpt_manifest {
+    int format; /* CKPT_FORMAT_OLDEST to CKPT_FORMAT_VERSION */
     char name[CKPT_NAME_MAX];
     int64_t attempt, iteration, updates, skips;
     struct {
+        bool here;
         int64_t n_bytes;
         char digest[DIGEST_TEXT_BYTES];
     } file[CKPT_MANIFEST_N_FILES];
@@ -40,8 +43,11 @@ int ckpt_manifest_parse(const char *text, size_t len, struct ckpt_manifest *out,
 
 /* state.json. */
 struct ckpt_record {
+    int format;
     int64_t attempt;
     struct state_counters count;
+    int n_optim; /* format 1: one, whose steps are the updates */
+    int64_t optim_steps[SPEC_MAX_OPTIMIZERS];
     uint64_t seed;
     int64_t batches_tracked;
     struct scaler scaler; /* five values and enabled */

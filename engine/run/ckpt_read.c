@@ -18,14 +18,15 @@ struct opened {
     char digest[DIGEST_TEXT_BYTES]; /* of the manifest */
     int64_t n_manifest;
     char *bytes[CKPT_MANIFEST_N_FILES]; /* owned */
-    struct safetensors *tensors[2];     /* model, optimizer; borrow bytes */
-    struct ckpt_record record;          /* owns its policy */
+    /* By file; NULL for one that is not there. Borrow bytes. */
+    struct safetensors *tensors[CKPT_MANIFEST_STATE];
+    struct ckpt_record record; /* owns its policy */
 };
 
 static void
 opened_fini(struct opened *o)
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < CKPT_MANIFEST_STATE; i++)
         safetensors_close(&o->tensors[i]);
     for (int i = 0; i < CKPT_MANIFEST_N_FILES; i++)
         free(o->bytes[i]);
@@ -149,10 +150,9 @@ open_all(struct opened *o, const char *directory, const char *name,
         rc = check_name(o, name, err);
     if (rc == 0)
         rc = read_record(o, err);
-    if (rc == 0)
-        rc = read_tensors(o, CKPT_MANIFEST_MODEL, err);
-    if (rc == 0)
-        rc = read_tensors(o, CKPT_MANIFEST_OPTIMIZER, err);
+    for (int f = 0; f < CKPT_MANIFEST_STATE && rc == 0; f++)
+        if (o->manifest.file[f].here)
+            rc = read_tensors(o, (enum ckpt_manifest_file)f, err);
     return rc < 0 ? err_prefix(err, "%s", name) : 0;
 }
 
@@ -191,6 +191,26 @@ ckpt_verify(const char *directory, const char *name, struct ckpt_info *info,
 }
 
 /* ---- loading ------------------------------------------------------------ */
+
+/* What each file is to hold. */
+struct wanted {
+    struct ckpt_tensors list[CKPT_MANIFEST_STATE];
+};
+
+static int
+list_wanted(const struct state *state, struct wanted *w, struct err *err)
+{
+    int rc = ckpt_tensors_list_model(state, state->weights,
+                                     &w->list[CKPT_MANIFEST_MODEL], err);
+
+    if (rc == 0 && state->ema != NULL)
+        rc = ckpt_tensors_list_model(state, state->ema,
+                                     &w->list[CKPT_MANIFEST_EMA], err);
+    if (rc == 0)
+        rc = ckpt_tensors_list_optimizer(
+            state, &w->list[CKPT_MANIFEST_OPTIMIZER], err);
+    return rc;
+}
 
 /* Every num_batches_tracked is the one number that state.json has. */
 static int
@@ -231,52 +251,63 @@ load_scaler(const struct opened *o, struct scaler *s, struct err *err)
 }
 
 static int
-match(const struct opened *o, const struct ckpt_tensors *model,
-      const struct ckpt_tensors *optimizer, struct err *err)
+match(const struct opened *o, const struct state *state, const struct wanted *w,
+      struct err *err)
 {
-    if (ckpt_tensors_match(model, o->tensors[0], err) < 0)
-        return err_prefix(err, "model.safetensors");
-    if (ckpt_tensors_match(optimizer, o->tensors[1], err) < 0)
-        return err_prefix(err, "optimizer.safetensors");
-    return check_batches_tracked(model, o, err);
+    if (o->record.n_optim != state->n_optim)
+        return err_set(err, ERR_CKPT,
+                       "state.json: %d optimizer%s, the spec has %d",
+                       o->record.n_optim, o->record.n_optim == 1 ? "" : "s",
+                       state->n_optim);
+    if (o->manifest.file[CKPT_MANIFEST_EMA].here != (state->ema != NULL))
+        return err_set(err, ERR_CKPT, "ema.safetensors: the spec asks for %s",
+                       state->ema != NULL
+                           ? "an average of weights, and it is not there"
+                           : "no average of weights");
+    for (int f = 0; f < CKPT_MANIFEST_STATE; f++)
+        if (o->tensors[f] != NULL &&
+            ckpt_tensors_match(&w->list[f], o->tensors[f], err) < 0)
+            return err_prefix(
+                err, "%s", ckpt_manifest_file_name((enum ckpt_manifest_file)f));
+    return check_batches_tracked(&w->list[CKPT_MANIFEST_MODEL], o, err);
 }
 
 static int
-load(struct opened *o, struct state *state,
-     const struct ckpt_write_args *expect, struct err *err)
+load(struct opened *o, struct state *state, struct err *err)
 {
-    struct ckpt_tensors model = {0}, optimizer = {0};
+    struct wanted w = {0};
     struct scaler scaler = state->scaler;
-    int rc = ckpt_tensors_list_model(state, &model, err);
+    int rc = list_wanted(state, &w, err);
 
     if (rc == 0)
-        rc = ckpt_tensors_list_optimizer(state, expect, &optimizer, err);
-    if (rc == 0)
-        rc = match(o, &model, &optimizer, err);
+        rc = match(o, state, &w, err);
     if (rc == 0)
         rc = load_scaler(o, &scaler, err);
     if (rc < 0)
         goto out;
-    ckpt_tensors_load(&model, o->tensors[0], state);
-    ckpt_tensors_load(&optimizer, o->tensors[1], state);
+    /* The model's last: running statistics are in both, and count there. */
+    for (int f = CKPT_MANIFEST_STATE - 1; f >= 0; f--)
+        if (o->tensors[f] != NULL)
+            ckpt_tensors_load(&w.list[f], o->tensors[f], state);
     if (state->buffer_elems > 0)
         memcpy(state->buffers_pending, state->buffers,
                (size_t)state->buffer_elems * sizeof(float));
     state->batches_tracked = o->record.batches_tracked;
     state->count = o->record.count;
+    memcpy(state->optim_steps, o->record.optim_steps,
+           sizeof(state->optim_steps));
     state->seed = o->record.seed;
     state->scaler = scaler;
     state->weights_version++;
 out:
-    ckpt_tensors_fini(&model);
-    ckpt_tensors_fini(&optimizer);
+    for (int f = 0; f < CKPT_MANIFEST_STATE; f++)
+        ckpt_tensors_fini(&w.list[f]);
     return rc;
 }
 
 int
 ckpt_read(const char *directory, const char *name, struct state *state,
-          const struct ckpt_write_args *expect, struct ckpt_info *info,
-          struct err *err)
+          struct ckpt_info *info, struct err *err)
 {
     struct opened o = {.dir = -1};
     struct err own;
@@ -284,7 +315,7 @@ ckpt_read(const char *directory, const char *name, struct state *state,
     int rc = open_all(&o, directory, name, e);
 
     memset(info, 0, sizeof(*info));
-    if (rc == 0 && load(&o, state, expect, e) < 0)
+    if (rc == 0 && load(&o, state, e) < 0)
         rc = err_prefix(e, "%s", name);
     if (rc == 0)
         give_info(&o, info);

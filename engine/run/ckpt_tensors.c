@@ -65,8 +65,8 @@ ends_with(const char *s, const char *tail)
 }
 
 int
-ckpt_tensors_list_model(const struct state *state, struct ckpt_tensors *out,
-                        struct err *err)
+ckpt_tensors_list_model(const struct state *state, const float *weights,
+                        struct ckpt_tensors *out, struct err *err)
 {
     static const char tail[] = "running_mean";
     const struct tensor_desc scalar = tensor_make(DTYPE_I64, 0, NULL);
@@ -77,7 +77,7 @@ ckpt_tensors_list_model(const struct state *state, struct ckpt_tensors *out,
     for (int i = 0; i < state->n_params; i++) {
         const struct state_tensor *p = &state->param[i];
 
-        add(out, p->name, &p->desc, state->weights + p->offset);
+        add(out, p->name, &p->desc, weights + p->offset);
     }
     for (int i = 0; i < state->n_buffers; i++) {
         const struct state_tensor *b = &state->buffer[i];
@@ -98,27 +98,26 @@ ckpt_tensors_list_model(const struct state *state, struct ckpt_tensors *out,
 }
 
 int
-ckpt_tensors_list_optimizer(const struct state *state,
-                            const struct ckpt_write_args *args,
-                            struct ckpt_tensors *out, struct err *err)
+ckpt_tensors_list_optimizer(const struct state *state, struct ckpt_tensors *out,
+                            struct err *err)
 {
-    const float *const block[2] = {state->moment1, state->moment2};
-    int rc = init(out, state->n_params * args->n_moments, err);
+    int rc = init(out, state->n_params * STATE_MAX_MOMENTS, err);
 
-    assert(args->n_moments >= 0 && args->n_moments <= 2);
-    for (int m = 0; rc == 0 && m < args->n_moments; m++) {
-        assert(block[m] != NULL);
+    for (int m = 0; rc == 0 && m < STATE_MAX_MOMENTS; m++) {
         for (int i = 0; i < state->n_params; i++) {
             const struct state_tensor *p = &state->param[i];
-            const char *name =
-                make_name(out, args->moment_name[m],
-                          strlen(args->moment_name[m]), ".", p->name);
+            const char *name;
 
+            if (m >= p->n_moments)
+                continue;
+            assert(state->moment[m] != NULL);
+            name = make_name(out, p->moment_name[m], strlen(p->moment_name[m]),
+                             ".", p->name);
             if (name == NULL) {
                 ckpt_tensors_fini(out);
                 return err_set(err, ERR_NOMEM, "checkpoint: no memory");
             }
-            add(out, name, &p->desc, block[m] + p->offset);
+            add(out, name, &p->desc, state->moment[m] + p->offset);
         }
     }
     return rc;
@@ -255,24 +254,31 @@ ckpt_tensors_match(const struct ckpt_tensors *tensors,
     return 0;
 }
 
-/* The block of state that p points into, as something to write to. */
+/* p, if it points into that block, as something to write to. */
+static float *
+writable_in(float *block, int64_t n, const void *p)
+{
+    const uintptr_t at = (uintptr_t)p, first = (uintptr_t)block;
+
+    if (block == NULL || at < first ||
+        at >= first + (uintptr_t)n * sizeof(float))
+        return NULL;
+    return block + (at - first) / sizeof(float);
+}
+
 static float *
 writable(struct state *state, const void *p)
 {
-    float *const block[] = {state->weights, state->buffers, state->moment1,
-                            state->moment2};
-    const int64_t n[] = {state->param_elems, state->buffer_elems,
-                         state->param_elems, state->param_elems};
-    const uintptr_t at = (uintptr_t)p;
+    float *to = writable_in(state->weights, state->param_elems, p);
 
-    for (int i = 0; i < 4; i++) {
-        const uintptr_t first = (uintptr_t)block[i];
-
-        if (block[i] != NULL && at >= first &&
-            at < first + (uintptr_t)n[i] * sizeof(float))
-            return block[i] + (at - first) / sizeof(float);
-    }
-    abort();
+    if (to == NULL)
+        to = writable_in(state->buffers, state->buffer_elems, p);
+    if (to == NULL)
+        to = writable_in(state->ema, state->param_elems, p);
+    for (int i = 0; to == NULL && i < STATE_MAX_MOMENTS; i++)
+        to = writable_in(state->moment[i], state->param_elems, p);
+    assert(to != NULL);
+    return to;
 }
 
 void

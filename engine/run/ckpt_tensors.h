@@ -2,9 +2,10 @@
 /*
  * ckpt_tensors: a state as named tensors, and back.
  *
- * Private to ckpt. Lists what the two safetensors files hold, in state_dict
- * names: weights, running statistics and a num_batches_tracked for each
- * "*.running_mean" in one, "momentum.NAME" or "m.NAME", "v.NAME" in the other.
+ * Private to ckpt. Lists what the safetensors files hold, in state_dict
+ * names: weights (or their averages), running statistics and a
+ * num_batches_tracked for each "*.running_mean", and moments under the names
+ * that their optimizers give them.
  * Says whether anything is not finite, and copies opened files into a state of
  * exactly the same tensors. Lists borrow from the state.
  */
@@ -21,10 +22,10 @@ struct ckpt_tensors {
     int64_t n_bytes;
 };
 
-int ckpt_tensors_list_model(const struct state *state, struct ckpt_tensors *out,
-                            struct err *err);
+/* weights: a block of the state, its weights or their average. */
+int ckpt_tensors_list_model(const struct state *state, const float *weights,
+                            struct ckpt_tensors *out, struct err *err);
 int ckpt_tensors_list_optimizer(const struct state *state,
-                                const struct ckpt_write_args *args,
                                 struct ckpt_tensors *out, struct err *err);
 void ckpt_tensors_fini(struct ckpt_tensors *tensors);
 

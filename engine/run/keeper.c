@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/run/keeper.h"
 
-#include "engine/run/optimizer.h"
-
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -20,22 +18,6 @@ struct keeper {
     double best_metric;
     int64_t saved_iteration;
 };
-
-struct ckpt_write_args
-keeper_args(const struct keeper_options *options)
-{
-    struct ckpt_write_args a = {
-        .directory = options->directory,
-        .attempt = options->attempt,
-        .policy = options->policy,
-        .spec_hash = options->spec_hash,
-        .n_moments = optimizer_n_moments(options->spec),
-    };
-
-    for (int i = 0; i < a.n_moments; i++)
-        a.moment_name[i] = optimizer_moment_name(options->spec, i);
-    return a;
-}
 
 static void
 copy_name(char to[CKPT_NAME_MAX], const char *from)
@@ -192,14 +174,19 @@ keeper_save(struct keeper *k, const struct report *report,
             const struct state *state, const struct keeper_request *q,
             struct err *failure, struct err *err)
 {
-    struct ckpt_write_args args = keeper_args(&k->o);
+    const struct ckpt_write_args args = {
+        .directory = k->o.directory,
+        .attempt = k->o.attempt,
+        .policy = k->o.policy,
+        .spec_hash = k->o.spec_hash,
+        .has_metric = q->has_metric && !isnan(q->metric),
+        .metric = q->metric,
+    };
     const int64_t start_us = clock_mono_us(&report->clock);
     struct ckpt_info info;
     int rc;
 
     err_clear(failure);
-    args.has_metric = q->has_metric && !isnan(q->metric);
-    args.metric = q->metric;
     /* A checkpoint may not be safer than the events that led to it. */
     if (report_sync(report, failure) != 0 ||
         ckpt_write(state, &args, &info, failure) != 0)

@@ -27,9 +27,6 @@ struct keeper_options {
     const char *resumed_from; /* name, or "" */
 };
 
-/* What ckpt_read() is to expect, and ckpt_write() writes. */
-struct ckpt_write_args keeper_args(const struct keeper_options *options);
-
 struct keeper;
 
 /* Copies the names; sweeps what dead writers left. */

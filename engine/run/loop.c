@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 
 /* ---- orders ---------------------------------------------------------------*/
 
@@ -141,19 +142,38 @@ emit_step(const struct loop *l, const struct prefetch_window *window,
     return report_emit(l->report, &e, err);
 }
 
+/* Of several optimizers those that did not step: "0 sgd, 2 adam". */
+static void
+name_held(const struct loop *l, const struct step_result *r,
+          char text[EVENT_NAME_MAX])
+{
+    size_t n = 0;
+
+    text[0] = '\0';
+    for (int i = 0; l->spec->n_optim > 1 && i < l->spec->n_optim; i++)
+        if (r->held[i])
+            n += (size_t)snprintf(text + n, EVENT_NAME_MAX - n, "%s%d %s",
+                                  n > 0 ? ", " : "", i,
+                                  spec_optimizer_name(l->spec->optim[i].kind));
+}
+
 static int
 emit_scale(const struct loop *l, const struct prefetch_window *window,
            const struct step_result *r, struct err *err)
 {
     struct event e = {.kind = EVENT_SCALE};
+    char held[EVENT_NAME_MAX];
 
-    if (!r->skipped && r->change != SCALER_GREW)
+    if (r->n_held == 0 && r->change != SCALER_GREW)
         return 0;
-    e.u.scale.cause = r->skipped ? EVENT_SCALE_SKIP : EVENT_SCALE_GROWTH;
+    e.u.scale.cause = r->n_held > 0 ? EVENT_SCALE_SKIP : EVENT_SCALE_GROWTH;
     e.u.scale.before = r->scale;
     e.u.scale.after = r->scale_after;
     e.u.scale.growth_tracker = r->growth_tracker;
-    if (r->skipped) {
+    name_held(l, r, held);
+    e.u.scale.optimizers = held;
+    e.u.scale.partial = r->n_held > 0 && !r->skipped;
+    if (r->n_held > 0) {
         e.u.scale.samples = window->ids;
         e.u.scale.n_samples = (int)window->at.n_samples;
     }

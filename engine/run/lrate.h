@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lrate: the learning rate as a function of applied updates.
+ * lrate: the learning rate as a function of a count.
  *
- * Pure arithmetic in double, so the schedule has no state to save: a skipped
- * update leaves the counter and hence the rate where they were. Called by
+ * Pure arithmetic in double, so the schedule has no state to save. The count is
+ * of the optimizer's applied steps, so that a skip leaves the rate where it
+ * was, or of iterations where the spec says so. Called by
  * engine/run/optimizer once per group and update.
  */
 #ifndef ENGINE_RUN_LRATE_H

@@ -4,6 +4,7 @@ target_sources(traind_engine PRIVATE
     run/scaler.c
     run/state.c
     run/lrate.c
+    run/optimizer_kind.c
     run/optimizer.c
     run/exec.c
     run/variants.c

@@ -77,10 +77,11 @@ alloc_blocks(struct state *s, int n_moments)
     if (s->weights == NULL || s->grads == NULL || s->buffers == NULL ||
         s->buffers_pending == NULL)
         return ERR_NOMEM;
-    if (n_moments > 0 && (s->moment1 = alloc_block(s->param_elems)) == NULL)
-        return ERR_NOMEM;
-    if (n_moments > 1 && (s->moment2 = alloc_block(s->param_elems)) == NULL)
-        return ERR_NOMEM;
+    for (int i = 0; i < n_moments; i++) {
+        s->moment[i] = alloc_block(s->param_elems);
+        if (s->moment[i] == NULL)
+            return ERR_NOMEM;
+    }
     return 0;
 }
 
@@ -90,7 +91,7 @@ state_create(const struct graph *graph, int n_moments, struct state **out,
 {
     struct state *s = calloc(1, sizeof(*s));
 
-    assert(n_moments >= 0 && n_moments <= 2);
+    assert(n_moments >= 0 && n_moments <= STATE_MAX_MOMENTS);
     *out = NULL;
     if (s == NULL || lay_out(s, graph) != 0 ||
         alloc_blocks(s, n_moments) != 0) {
@@ -100,6 +101,7 @@ state_create(const struct graph *graph, int n_moments, struct state **out,
         return ERR_NOMEM;
     }
     s->weights_version = 1;
+    s->n_optim = 1;
     *out = s;
     return 0;
 }
@@ -124,8 +126,9 @@ state_destroy(struct state **state)
     free_tensors(s->buffer, s->n_buffers);
     free(s->weights);
     free(s->grads);
-    free(s->moment1);
-    free(s->moment2);
+    for (int i = 0; i < STATE_MAX_MOMENTS; i++)
+        free(s->moment[i]);
+    free(s->ema);
     free(s->buffers);
     free(s->buffers_pending);
     free(s);
@@ -197,14 +200,41 @@ state_init_weights(struct state *state, const struct graph *graph)
     state->weights_version++;
 }
 
+int
+state_start_ema(struct state *state, struct err *err)
+{
+    assert(state->ema == NULL);
+    state->ema = alloc_block(state->param_elems);
+    if (state->ema == NULL)
+        return err_set(err, ERR_NOMEM,
+                       "state: no memory for the average of the weights");
+    memcpy(state->ema, state->weights,
+           (size_t)state->param_elems * sizeof(*state->ema));
+    return 0;
+}
+
+void
+state_swap_ema(struct state *state)
+{
+    assert(state->ema != NULL);
+    /* Values, not pointers: programs are bound to the blocks. */
+    for (int64_t i = 0; i < state->param_elems; i++) {
+        const float w = state->weights[i];
+        state->weights[i] = state->ema[i];
+        state->ema[i] = w;
+    }
+    state->weights_version++;
+}
+
 size_t
 state_n_bytes(const struct state *state)
 {
     int64_t elems = 2 * state->param_elems + 2 * state->buffer_elems;
 
-    if (state->moment1 != NULL)
-        elems += state->param_elems;
-    if (state->moment2 != NULL)
+    for (int i = 0; i < STATE_MAX_MOMENTS; i++)
+        if (state->moment[i] != NULL)
+            elems += state->param_elems;
+    if (state->ema != NULL)
         elems += state->param_elems;
     return (size_t)elems * sizeof(float);
 }

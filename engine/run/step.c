@@ -55,38 +55,75 @@ run_window(struct step *step, const struct prefetch_window *window)
     return loss;
 }
 
+/* Each optimizer's gradients once. */
+static int
+unscale(struct step *step, struct step_result *result, struct err *err)
+{
+    struct state *s = step->state;
+    double all = 0, finite = 0;
+    int rc = 0;
+
+    for (int i = 0; i < optimizer_n(step->optimizer) && rc == 0; i++) {
+        struct kernel_unscale one;
+        optimizer_unscale(step->optimizer, s, i, scaler_inverse(&s->scaler),
+                          &one);
+        all += one.sum_squares;
+        if (!one.found_inf)
+            finite += one.sum_squares;
+        result->found_inf |= one.found_inf;
+        rc = scaler_unscaled(&s->scaler, i, one.found_inf, err);
+    }
+    result->grad_norm = sqrt(all);
+    result->clip_norm = sqrt(finite);
+    return rc;
+}
+
 int
 step_compute(struct step *step, const struct prefetch_window *window,
              struct step_result *result, struct err *err)
 {
     struct state *s = step->state;
-    struct kernel_unscale unscaled;
 
     memset(result, 0, sizeof(*result));
     result->scale = (double)s->scaler.scale;
     result->lr = optimizer_lr(step->optimizer, s);
     result->loss = (double)run_window(step, window);
-    step->flat.unscale(s->grads, s->param_elems, scaler_inverse(&s->scaler),
-                       step->threads, &unscaled);
-    result->found_inf = unscaled.found_inf;
-    result->grad_norm = sqrt(unscaled.sum_squares);
-    return scaler_unscaled(&s->scaler, 0, unscaled.found_inf, err);
+    return unscale(step, result, err);
 }
 
 static void
-apply_update(struct step *step, const struct prefetch_window *window,
-             double norm)
+apply_update(struct step *step, int i, double norm)
 {
     struct state *s = step->state;
     float clip = 1.0f;
 
     if (step->clip_grad_norm > 0)
         clip = step_clip_coefficient(step->clip_grad_norm, norm);
-    optimizer_step(step->optimizer, s, clip);
-    s->weights_version++;
-    copy_buffers(s->buffers, s->buffers_pending, s->buffer_elems);
-    s->batches_tracked += window->at.n_batches;
-    s->count.updates++;
+    optimizer_step(step->optimizer, s, i, clip);
+    s->optim_steps[i]++;
+    if (s->ema != NULL)
+        optimizer_average(step->optimizer, s, i, step->ema_decay);
+}
+
+/* Steps those that may, and notes those that are held back. */
+static int
+apply_updates(struct step *step, struct step_result *result, struct err *err)
+{
+    struct state *s = step->state;
+    const int n = optimizer_n(step->optimizer);
+
+    for (int i = 0; i < n; i++) {
+        bool apply = false;
+        const int rc = scaler_step(&s->scaler, i, &apply, err);
+        if (rc != 0)
+            return rc;
+        if (apply)
+            apply_update(step, i, result->clip_norm);
+        result->held[i] = !apply;
+        result->n_held += !apply;
+    }
+    result->skipped = result->n_held == n;
+    return 0;
 }
 
 /* A product of an infinite inverse and the zeros between tensors is NaN; it
@@ -107,22 +144,26 @@ step_commit(struct step *step, const struct prefetch_window *window,
             struct step_result *result, struct err *err)
 {
     struct state *s = step->state;
-    bool apply = false;
-    int rc = scaler_step(&s->scaler, 0, &apply, err);
+    int rc = apply_updates(step, result, err);
 
     if (rc != 0)
         return rc;
-    if (apply) {
-        apply_update(step, window, result->grad_norm);
-    } else {
-        clear_gaps(s);
+    if (result->skipped) {
         s->count.skips++;
+    } else {
+        s->weights_version++;
+        s->count.updates++;
+    }
+    if (result->n_held > 0) {
+        clear_gaps(s);
+    } else {
+        copy_buffers(s->buffers, s->buffers_pending, s->buffer_elems);
+        s->batches_tracked += window->at.n_batches;
     }
     s->count.iteration++;
     s->count.data_position++;
     assert(s->count.iteration == s->count.updates + s->count.skips);
     rc = scaler_update(&s->scaler, &result->change, err);
-    result->skipped = !apply;
     result->scale_after = (double)s->scaler.scale;
     result->growth_tracker = s->scaler.growth_tracker;
     return rc;

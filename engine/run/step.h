@@ -8,6 +8,13 @@
  * the update and ends the scaler's iteration. A skip changes the counters, the
  * data position and the scaler, nothing else. Allocates nothing. Used by the
  * loop on the thread that owns the state; emits nothing.
+ *
+ * With several optimizers each steps or skips on its own gradients. Weights,
+ * moments, averages, time and place in the schedule of one that skips stay as
+ * they are. The iteration is a skip when none stepped, else an update. Running
+ * statistics are taken over when none skipped: they saw the whole model. The
+ * gradients are clipped by their common norm, that of a skipping one left out:
+ * it is no number.
  */
 #ifndef ENGINE_RUN_STEP_H
 #define ENGINE_RUN_STEP_H
@@ -23,15 +30,19 @@ struct step {
     struct kernel_flat flat;
     int threads;
     double clip_grad_norm; /* 0: off */
+    double ema_decay;      /* 0: no average */
 };
 
 struct step_result {
     double loss;      /* sum over the window's micro-batches, float32 */
     double grad_norm; /* of the unscaled gradients, before clipping */
-    bool found_inf;
+    double clip_norm; /* the same, of the optimizers that can step */
+    bool found_inf;   /* in the gradients of any */
     double lr, scale; /* used in this iteration */
     /* After step_commit(). */
-    bool skipped;
+    bool skipped; /* no optimizer stepped */
+    int n_held;   /* optimizers that did not step */
+    bool held[SPEC_MAX_OPTIMIZERS];
     enum scaler_change change;
     double scale_after;
     int64_t growth_tracker;

@@ -53,10 +53,12 @@ model_state_fill(struct state *s, int number)
     const float v = (float)number;
 
     model_state_fill_block(s->weights, s->param, s->n_params, v);
-    if (s->moment1 != NULL)
-        model_state_fill_block(s->moment1, s->param, s->n_params, v + 0.1f);
-    if (s->moment2 != NULL)
-        model_state_fill_block(s->moment2, s->param, s->n_params, v + 0.2f);
+    for (int i = 0; i < STATE_MAX_MOMENTS; i++)
+        if (s->moment[i] != NULL)
+            model_state_fill_block(s->moment[i], s->param, s->n_params,
+                                   v + 0.1f * (float)(i + 1));
+    if (s->ema != NULL)
+        model_state_fill_block(s->ema, s->param, s->n_params, v + 0.4f);
     model_state_fill_block(s->buffers, s->buffer, s->n_buffers, v + 0.3f);
     model_state_fill_block(s->buffers_pending, s->buffer, s->n_buffers,
                            v + 0.3f);
@@ -65,9 +67,26 @@ model_state_fill(struct state *s, int number)
                                        .skips = number / 50,
                                        .data_position = number + 1};
     s->batches_tracked = s->count.updates;
+    s->optim_steps[0] = s->count.updates;
+    if (s->n_optim > 1)
+        s->optim_steps[1] = s->count.updates / 2;
     s->seed = UINT64_MAX - (uint64_t)number;
     s->scaler.scale = 1024.0f + v;
     s->scaler.growth_tracker = number % 7;
+}
+
+/* As Adam has them: "m", "v"; a third is "w". */
+static void
+model_state_set_moments(struct state *s, int n_moments)
+{
+    static const char *const names[] = {"m", "v", "w"};
+
+    for (int i = 0; i < n_moments; i++)
+        s->moment[i] = model_state_block(s->param_elems);
+    for (int i = 0; i < s->n_params; i++) {
+        s->param[i].n_moments = n_moments;
+        memcpy(s->param[i].moment_name, names, sizeof(names));
+    }
 }
 
 static MODEL_STATE_UNUSED struct state *
@@ -91,15 +110,21 @@ model_state_create(int n_moments)
     s->grads = model_state_block(s->param_elems);
     s->buffers = model_state_block(s->buffer_elems);
     s->buffers_pending = model_state_block(s->buffer_elems);
-    s->moment1 = n_moments > 0 ? model_state_block(s->param_elems) : NULL;
-    s->moment2 = n_moments > 1 ? model_state_block(s->param_elems) : NULL;
+    model_state_set_moments(s, n_moments);
     s->scaler = (struct scaler){.enabled = true,
                                 .scale = 65536.0f,
                                 .growth_factor = 2.0,
                                 .backoff_factor = 0.5,
                                 .growth_interval = 2000};
     s->weights_version = 1;
+    s->n_optim = 1;
     return s;
+}
+
+static bool
+model_state_blocks_equal(const float *a, const float *b, size_t n_bytes)
+{
+    return a == NULL ? b == NULL : b != NULL && memcmp(a, b, n_bytes) == 0;
 }
 
 /* All that a checkpoint holds, gaps included. */
@@ -110,8 +135,12 @@ model_state_equal(const struct state *a, const struct state *b)
     const size_t m = (size_t)a->buffer_elems * sizeof(float);
 
     return memcmp(a->weights, b->weights, n) == 0 &&
-           (a->moment1 == NULL || memcmp(a->moment1, b->moment1, n) == 0) &&
-           (a->moment2 == NULL || memcmp(a->moment2, b->moment2, n) == 0) &&
+           model_state_blocks_equal(a->moment[0], b->moment[0], n) &&
+           model_state_blocks_equal(a->moment[1], b->moment[1], n) &&
+           model_state_blocks_equal(a->moment[2], b->moment[2], n) &&
+           model_state_blocks_equal(a->ema, b->ema, n) &&
+           memcmp(a->optim_steps, b->optim_steps, sizeof(a->optim_steps)) ==
+               0 &&
            memcmp(a->buffers, b->buffers, m) == 0 &&
            memcmp(a->buffers_pending, b->buffers_pending, m) == 0 &&
            a->batches_tracked == b->batches_tracked &&

@@ -44,9 +44,7 @@ make_place(void **state)
                                        .policy = POLICY,
                                        .spec_hash = 0xfedcba9876543210u,
                                        .has_metric = true,
-                                       .metric = 0.1,
-                                       .n_moments = 2,
-                                       .moment_name = {"m", "v"}};
+                                       .metric = 0.1};
     *state = p;
     return 0;
 }
@@ -123,8 +121,7 @@ check_refused(struct place *p, const char *name, int code, const char *sentence)
     assert_non_null(strstr(err.msg, sentence));
     assert_int_equal(strncmp(err.msg, name, strlen(name)), 0);
     assert_null(info.policy);
-    assert_int_equal(ckpt_read(p->ckpt, name, p->other, &p->args, &info, &err),
-                     code);
+    assert_int_equal(ckpt_read(p->ckpt, name, p->other, &info, &err), code);
     assert_true(model_state_equal(p->other, before));
     state_destroy(&before);
 }
@@ -139,8 +136,7 @@ check_reads(struct place *p, const char *name, int number)
     model_state_fill(p->other, 7);
     assert_int_equal(ckpt_verify(p->ckpt, name, &info, &err), 0);
     ckpt_info_fini(&info);
-    assert_int_equal(ckpt_read(p->ckpt, name, p->other, &p->args, &info, &err),
-                     0);
+    assert_int_equal(ckpt_read(p->ckpt, name, p->other, &info, &err), 0);
     assert_true(model_state_equal(p->other, p->state));
     ckpt_info_fini(&info);
 }

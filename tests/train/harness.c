@@ -144,6 +144,7 @@ keep_strings(struct harness_event *kept)
             memcpy(kept->samples, e->u.scale.samples,
                    (size_t)n * sizeof(int64_t));
         e->u.scale.samples = kept->samples;
+        e->u.scale.optimizers = keep_text(kept, 0, e->u.scale.optimizers);
     } else if (e->kind == EVENT_INCIDENT) {
         e->u.incident.layer = keep_text(kept, 0, e->u.incident.layer);
         e->u.incident.op = keep_text(kept, 1, e->u.incident.op);
@@ -347,11 +348,13 @@ harness_snapshot(const struct harness *h)
     struct harness_snapshot out = {0};
 
     append(&out, s->weights, n_params);
-    append(&out, s->moment1, n_params);
-    append(&out, s->moment2, n_params);
+    for (int i = 0; i < STATE_MAX_MOMENTS; i++)
+        append(&out, s->moment[i], n_params);
+    append(&out, s->ema, n_params);
     append(&out, s->buffers, (size_t)s->buffer_elems * sizeof(float));
     append(&out, &s->batches_tracked, sizeof(s->batches_tracked));
     append(&out, &s->count, sizeof(s->count));
+    append(&out, s->optim_steps, sizeof(s->optim_steps));
     append(&out, &s->scaler.scale, sizeof(s->scaler.scale));
     append(&out, &s->scaler.growth_tracker, sizeof(s->scaler.growth_tracker));
     append(&out, &s->seed, sizeof(s->seed));

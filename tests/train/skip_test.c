@@ -369,7 +369,7 @@ test_skip_first_iteration_leaves_no_trace(void **unused)
     assert_int_equal(harness_run(&h, NULL), 0);
     assert_counters(&h, 1, 0);
     NEAR(harness_param(&h, "fc.weight")[0], 3, 0);
-    NEAR(engine_state(h.engine)->moment1[0], 0, 0);
+    NEAR(engine_state(h.engine)->moment[0][0], 0, 0);
     harness_fini(&h);
     /* The update after it starts the momentum as the first one would:
      * g = 2 x 3 + 0.1 x 3 = 6.3, w = 3 - 0.63. */

@@ -8,6 +8,7 @@
 
 #include "engine/data/safetensors.h"
 #include "engine/run/ckpt.h"
+#include "engine/run/ckpt_manifest.h"
 #include "tests/support/place.h"
 
 /* ---- writing and reading ------------------------------------------------ */
@@ -33,8 +34,7 @@ test_ckpt_round_trip(void **state)
 
     /* Stages of an unfinished step do not survive a load. */
     p->other->scaler.opt[0].stage = SCALER_UNSCALED;
-    assert_int_equal(
-        ckpt_read(p->ckpt, NAME_100, p->other, &p->args, &info, &err), 0);
+    assert_int_equal(ckpt_read(p->ckpt, NAME_100, p->other, &info, &err), 0);
     assert_true(model_state_equal(p->other, p->state));
     assert_int_equal(p->other->scaler.opt[0].stage, SCALER_READY);
     assert_true(p->other->weights_version != version);
@@ -64,8 +64,8 @@ test_ckpt_scaler_bits(void **state)
         p->state->scaler.scale = scales[i];
         p->state->scaler.growth_factor = nextafter(2.0, 3.0 + i);
         assert_int_equal(ckpt_write(p->state, &p->args, &info, &err), 0);
-        assert_int_equal(
-            ckpt_read(p->ckpt, info.name, p->other, &p->args, &info, &err), 0);
+        assert_int_equal(ckpt_read(p->ckpt, info.name, p->other, &info, &err),
+                         0);
         assert_true(model_state_equal(p->other, p->state));
         ckpt_info_fini(&info);
     }
@@ -166,12 +166,12 @@ test_ckpt_no_moments_no_metric(void **state)
     struct ckpt_info info;
     struct err err;
 
-    p->args.n_moments = 0;
+    for (int i = 0; i < 3; i++)
+        p->state->param[i].n_moments = p->other->param[i].n_moments = 0;
     p->args.policy = NULL;
     p->args.metric = (double)NAN;
     write_one(p, 100);
-    assert_int_equal(
-        ckpt_read(p->ckpt, NAME_100, p->other, &p->args, &info, &err), 0);
+    assert_int_equal(ckpt_read(p->ckpt, NAME_100, p->other, &info, &err), 0);
     assert_false(info.has_metric);
     assert_null(info.policy);
 }
@@ -218,9 +218,8 @@ check_mismatch(struct place *p, const char *sentence)
     struct ckpt_info info;
     struct err err;
 
-    assert_int_equal(
-        ckpt_read(p->ckpt, NAME_100, p->other, &p->args, &info, &err),
-        ERR_CKPT);
+    assert_int_equal(ckpt_read(p->ckpt, NAME_100, p->other, &info, &err),
+                     ERR_CKPT);
     assert_string_equal(err.msg, sentence);
     assert_true(p->other->weights[0] == 7.0f);
     assert_int_equal(p->other->count.iteration, 7);
@@ -250,8 +249,10 @@ test_ckpt_other_model(void **state)
     p->other->n_params = 3;
     free(name);
     t[1].name = strdup("0.bias");
-    p->args.moment_name[0] = "momentum";
-    p->args.n_moments = 1;
+    for (int i = 0; i < 3; i++) {
+        t[i].moment_name[0] = "momentum";
+        t[i].n_moments = 1;
+    }
     check_mismatch(p, NAME_100 ": optimizer.safetensors: momentum.0.weight "
                                "is missing");
 }
@@ -269,10 +270,166 @@ test_ckpt_scaler_switched_on(void **state)
     p->state->scaler.scale = 1.0f;
     assert_int_equal(ckpt_write(p->state, &p->args, &info, &err), 0);
     p->other->scaler.scale = 65536.0f;
-    assert_int_equal(
-        ckpt_read(p->ckpt, NAME_100, p->other, &p->args, &info, &err), 0);
+    assert_int_equal(ckpt_read(p->ckpt, NAME_100, p->other, &info, &err), 0);
     ckpt_info_fini(&info);
     assert_true(p->other->scaler.scale == 65536.0f);
+}
+
+/* ---- several optimizers, averages, older formats ------------------------ */
+
+static void
+give_ema(struct state *s)
+{
+    struct err err;
+
+    assert_int_equal(state_start_ema(s, &err), 0);
+}
+
+static void
+test_ckpt_average(void **state)
+{
+    struct place *p = *state;
+    const struct safetensors_entry *e;
+    struct safetensors *f;
+    struct err err;
+    char path[256];
+    float first;
+
+    give_ema(p->state);
+    give_ema(p->other);
+    write_one(p, 100);
+    check_reads(p, NAME_100, 100);
+    /* Under the weights' own names, so that it is a model like the other. */
+    path_of(p, NAME_100, "ema.safetensors", path);
+    assert_int_equal(safetensors_open(path, &f, &err), 0);
+    assert_int_equal(safetensors_n_entries(f), 6);
+    e = safetensors_find(f, "0.weight");
+    memcpy(&first, e->data, sizeof(first));
+    assert_true(first == p->state->ema[0] && first != p->state->weights[0]);
+    safetensors_close(&f);
+    /* Not finite: not kept. */
+    model_state_fill(p->state, 200);
+    p->state->ema[1] = (float)NAN;
+    struct ckpt_info info;
+    assert_int_equal(ckpt_write(p->state, &p->args, &info, &err), ERR_NUMERICS);
+    assert_string_equal(err.msg, "checkpoint " NAME_200 ": average of weights: "
+                                 "0.weight[0,1] is nan");
+}
+
+static void
+test_ckpt_average_comes_and_goes(void **state)
+{
+    struct place *p = *state;
+
+    write_one(p, 100);
+    give_ema(p->other);
+    check_mismatch(p, NAME_100 ": ema.safetensors: the spec asks for an "
+                               "average of weights, and it is not there");
+    give_ema(p->state);
+    write_one(p, 200);
+    free(p->other->ema);
+    p->other->ema = NULL;
+    struct ckpt_info info;
+    struct err err;
+    assert_int_equal(ckpt_read(p->ckpt, NAME_200, p->other, &info, &err),
+                     ERR_CKPT);
+    assert_string_equal(err.msg,
+                        NAME_200 ": ema.safetensors: the spec asks for "
+                                 "no average of weights");
+}
+
+static void
+test_ckpt_two_optimizers(void **state)
+{
+    struct place *p = *state;
+    struct safetensors *f;
+    struct err err;
+    char path[256];
+
+    p->state->n_optim = p->other->n_optim = 2;
+    /* The last parameter has a momentum where the others have m and v. */
+    p->state->param[2].n_moments = p->other->param[2].n_moments = 1;
+    p->state->param[2].moment_name[0] = "momentum";
+    p->other->param[2].moment_name[0] = "momentum";
+    write_one(p, 100);
+    memset(p->other->moment[1], 0,
+           (size_t)p->other->param_elems * sizeof(float));
+    struct ckpt_info info;
+    assert_int_equal(ckpt_read(p->ckpt, NAME_100, p->other, &info, &err), 0);
+    ckpt_info_fini(&info);
+    assert_int_equal(p->other->optim_steps[0], 98);
+    assert_int_equal(p->other->optim_steps[1], 49);
+    path_of(p, NAME_100, "optimizer.safetensors", path);
+    assert_int_equal(safetensors_open(path, &f, &err), 0);
+    assert_int_equal(safetensors_n_entries(f), 5);
+    assert_non_null(safetensors_find(f, "momentum.1.weight"));
+    assert_null(safetensors_find(f, "v.1.weight"));
+    safetensors_close(&f);
+    p->other->n_optim = 1;
+    model_state_fill(p->other, 7);
+    check_mismatch(p, NAME_100 ": state.json: 2 optimizers, the spec has 1");
+}
+
+/* As version 1 wrote them: without the steps, which were the updates. */
+static void
+make_format_1(struct place *p)
+{
+    char path[256], *text, *from, *to;
+    struct ckpt_manifest m;
+    struct err err;
+    size_t n;
+
+    path_of(p, NAME_100, "manifest.json", path);
+    text = (char *)bytes_read_file(path, &n);
+    assert_int_equal(ckpt_manifest_parse(text, n, &m, &err), 0);
+    free(text);
+    path_of(p, NAME_100, "state.json", path);
+    text = (char *)bytes_read_file(path, &n);
+    from = strstr(text, "\"optimizer_steps\"");
+    to = strstr(text, "\"data_position\"");
+    assert_true(from != NULL && to > from);
+    memmove(from, to, n - (size_t)(to - text) + 1);
+    n -= (size_t)(to - from);
+    memcpy(strstr(text, "\"format\": 2"), "\"format\": 1", 11);
+    bytes_write_file(path, text, n);
+    m.format = 1;
+    m.file[CKPT_MANIFEST_STATE].n_bytes = (int64_t)n;
+    digest_of(text, n, m.file[CKPT_MANIFEST_STATE].digest);
+    free(text);
+    text = ckpt_manifest_print(&m);
+    path_of(p, NAME_100, "manifest.json", path);
+    bytes_write_file(path, text, strlen(text));
+    free(text);
+}
+
+static void
+test_ckpt_reads_format_1(void **state)
+{
+    struct place *p = *state;
+
+    write_one(p, 100);
+    make_format_1(p);
+    check_reads(p, NAME_100, 100);
+    p->other->n_optim = 2;
+    model_state_fill(p->other, 7);
+    check_mismatch(p, NAME_100 ": state.json: 1 optimizer, the spec has 2");
+}
+
+static void
+test_ckpt_static_scale_is_the_specs(void **state)
+{
+    struct place *p = *state;
+    struct ckpt_info info;
+    struct err err;
+
+    write_one(p, 100);
+    p->other->scaler.fixed = true;
+    p->other->scaler.scale = 128.0f;
+    p->other->scaler.growth_tracker = 0;
+    assert_int_equal(ckpt_read(p->ckpt, NAME_100, p->other, &info, &err), 0);
+    ckpt_info_fini(&info);
+    assert_true(p->other->scaler.scale == 128.0f);
+    assert_int_equal(p->other->scaler.growth_tracker, 0);
 }
 
 /* ---- initial weights ---------------------------------------------------- */
@@ -306,7 +463,7 @@ test_ckpt_weights_of_checkpoint(void **state)
     assert_memory_equal(p->other->buffers, p->state->buffers,
                         (size_t)p->state->buffer_elems * sizeof(float));
     assert_int_equal(p->other->count.iteration, 7); /* weights alone */
-    assert_true(p->other->moment1[0] == 7.1f);
+    assert_true(p->other->moment[0][0] == 7.1f);
 }
 
 static void
@@ -422,6 +579,11 @@ main(void)
         TEST(test_ckpt_misuse),
         TEST(test_ckpt_other_model),
         TEST(test_ckpt_scaler_switched_on),
+        TEST(test_ckpt_average),
+        TEST(test_ckpt_average_comes_and_goes),
+        TEST(test_ckpt_two_optimizers),
+        TEST(test_ckpt_reads_format_1),
+        TEST(test_ckpt_static_scale_is_the_specs),
         TEST(test_ckpt_weights_of_checkpoint),
         TEST(test_ckpt_weights_other_dtypes),
         TEST(test_ckpt_weights_half_the_statistics),

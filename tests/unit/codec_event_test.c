@@ -50,6 +50,8 @@ make(enum event_kind kind)
         e.u.scale.growth_tracker = 4;
         e.u.scale.samples = samples;
         e.u.scale.n_samples = 3;
+        e.u.scale.partial = true;
+        e.u.scale.optimizers = "1 adam";
         break;
     case EVENT_INCIDENT:
         e.u.incident.replayed = true;
@@ -159,6 +161,8 @@ test_codec_event_fields(void **state)
     doc = read_line(codec_write_event(&in, NULL), &out);
     assert_int_equal(out.u.scale.n_samples, 3);
     assert_memory_equal(out.u.scale.samples, samples, sizeof(samples));
+    assert_true(out.u.scale.partial);
+    assert_string_equal(out.u.scale.optimizers, "1 adam");
     codec_doc_close(&doc);
 
     in = make(EVENT_STEP);
@@ -181,7 +185,8 @@ test_codec_event_line(void **state)
         line, "{\"seq\":12,\"t_us\":1700000000000001,\"kind\":\"scale\","
               "\"iteration\":100,\"updates\":97,\"skips\":3,\"cause\":\"skip\","
               "\"before\":65536.0,\"after\":32768.0,\"growth_tracker\":4,"
-              "\"samples\":[0,59999,7]}");
+              "\"samples\":[0,59999,7],\"partial\":true,"
+              "\"optimizers\":\"1 adam\"}");
     free(line);
 }
 

@@ -96,9 +96,7 @@ write_checkpoint(const char *directory)
 {
     const struct ckpt_write_args args = {.directory = directory,
                                          .attempt = 1,
-                                         .policy = "{\"dtype\": \"float16\"}",
-                                         .n_moments = 2,
-                                         .moment_name = {"m", "v"}};
+                                         .policy = "{\"dtype\": \"float16\"}"};
     struct state *state = model_state_create(2);
     struct ckpt_info info;
     struct err err;
