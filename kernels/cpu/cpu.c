@@ -5,6 +5,7 @@
 #include "kernels/cpu/batch_norm.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/conv2d.h"
+#include "kernels/cpu/conv_lift.h"
 #include "kernels/cpu/cross_entropy.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/elementwise.h"
@@ -31,6 +32,12 @@ const struct kernel_table cpu_table = {
             [OP_CONV2D] = &conv2d_forward,
             [OP_CONV2D_DX] = &conv2d_backward_input,
             [OP_CONV2D_DW] = &conv2d_backward_weight,
+            [OP_CONV1D] = &conv_lift_kernel,
+            [OP_CONV1D_DX] = &conv_lift_kernel,
+            [OP_CONV1D_DW] = &conv_lift_kernel,
+            [OP_CONV_TRANSPOSE2D] = &conv_lift_kernel,
+            [OP_CONV_TRANSPOSE2D_DX] = &conv_lift_kernel,
+            [OP_CONV_TRANSPOSE2D_DW] = &conv_lift_kernel,
             [OP_BATCH_NORM] = &batch_norm_forward,
             [OP_BATCH_NORM_EVAL] = &batch_norm_eval,
             [OP_BATCH_NORM_BWD] = &batch_norm_backward,

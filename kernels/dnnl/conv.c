@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/dnnl/conv.h"
 
+#include "kernels/cpu/conv_lift.h"
 #include "kernels/dnnl/product.h"
 
 /* (N, C, H, W), channels last. */
@@ -104,3 +105,13 @@ describe_dw(const struct kernel_sig *sig, struct pdesc_problem *p)
 PRODUCT_KERNEL(conv_forward, describe_forward)
 PRODUCT_KERNEL(conv_dx, describe_dx)
 PRODUCT_KERNEL(conv_dw, describe_dw)
+
+static const struct kernel *
+find(enum op op)
+{
+    return op == OP_CONV2D      ? &conv_forward
+           : op == OP_CONV2D_DX ? &conv_dx
+                                : &conv_dw;
+}
+
+CONV_LIFT_KERNEL(conv_lifted, find, product_release)

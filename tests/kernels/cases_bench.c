@@ -69,6 +69,40 @@ bench_conv(enum op op, enum dtype t, struct kcase *c)
         c->sig.out[0].dtype = DTYPE_F32;
 }
 
+/* The same work as bench_conv's, lifted: a signal, and a decoder's way up. */
+static void
+bench_conv_lift(enum op op, enum dtype t, struct kcase *c)
+{
+    const bool signal =
+        op == OP_CONV1D || op == OP_CONV1D_DX || op == OP_CONV1D_DW;
+    const bool forward = op == OP_CONV1D || op == OP_CONV_TRANSPOSE2D;
+    const bool dw = op == OP_CONV1D_DW || op == OP_CONV_TRANSPOSE2D_DW;
+    const int64_t k = signal ? 9 : 2, stride = signal ? 1 : 2;
+    const int64_t dim[4] = {2 * CHANNELS, CHANNELS, k, k};
+    struct tensor_desc x = half_image(t), y = image(t), w;
+
+    w = tensor_make(t, signal ? 3 : 4, dim);
+    if (signal) {
+        x = tensor_make_nlc(t, BATCH, CHANNELS, SIDE * SIDE / 4);
+        y = tensor_make_nlc(t, BATCH, 2 * CHANNELS, SIDE * SIDE / 4);
+    } else {
+        x.dim[1] = 2 * CHANNELS;
+    }
+    for (int i = 0; i < 2; i++) {
+        c->sig.params.conv.stride[i] = stride;
+        c->sig.params.conv.padding[i] = signal ? k / 2 * i : 0;
+        c->sig.params.conv.dilation[i] = 1;
+    }
+    c->sig.params.conv.groups = 1;
+    c->sig.in[0] = forward ? x : y;
+    c->sig.in[1] = dw ? x : w;
+    c->sig.out[0] = forward ? y : dw ? w : x;
+    if (dw)
+        c->sig.out[0].dtype = DTYPE_F32;
+    if (forward)
+        c->sig.in[2] = cases_vector(t, y.dim[1]);
+}
+
 static void
 bench_norm(enum op op, enum dtype t, struct kcase *c)
 {
@@ -205,6 +239,12 @@ cases_bench(enum op op, enum dtype t, struct kcase *c)
     case OP_CONV2D:
     case OP_CONV2D_DX:
     case OP_CONV2D_DW: bench_conv(op, t, c); return true;
+    case OP_CONV1D:
+    case OP_CONV1D_DX:
+    case OP_CONV1D_DW:
+    case OP_CONV_TRANSPOSE2D:
+    case OP_CONV_TRANSPOSE2D_DX:
+    case OP_CONV_TRANSPOSE2D_DW: bench_conv_lift(op, t, c); return true;
     case OP_BATCH_NORM:
     case OP_BATCH_NORM_EVAL:
     case OP_BATCH_NORM_BWD:

@@ -406,6 +406,39 @@ test_dnnl_f16_range(void **state)
     }
 }
 
+/* 1-D and transposed convolutions are the library's work too, with bias and
+ * output padding; checkkern says that they are right. */
+static void
+test_dnnl_takes_lifted(void **state)
+{
+    const struct tensor_desc x = tensor_make_nlc(DTYPE_BF16, 2, 16, 40);
+    const struct tensor_desc w =
+        tensor_make(DTYPE_BF16, 3, (int64_t[]){8, 16, 3});
+    const struct tensor_desc y = tensor_make_nlc(DTYPE_BF16, 2, 8, 40);
+    const struct tensor_desc small = tensor_make_nhwc(DTYPE_BF16, 2, 16, 5, 4);
+    const struct tensor_desc up =
+        tensor_make(DTYPE_BF16, 4, (int64_t[]){16, 4, 3, 3});
+    const struct tensor_desc big = tensor_make_nhwc(DTYPE_BF16, 2, 8, 10, 8);
+    const struct tensor_desc b = tensor_make(DTYPE_BF16, 1, (int64_t[]){8});
+    struct kernel_sig sig = {
+        .op = OP_CONV1D, .n_in = 3, .n_out = 1, .threads = 1};
+
+    (void)state;
+    sig.params.conv.stride[1] = sig.params.conv.padding[1] = 1;
+    sig.params.conv.dilation[1] = sig.params.conv.groups = 1;
+    sig.in[0] = x, sig.in[1] = w, sig.in[2] = b, sig.out[0] = y;
+    assert_true(dnnl_table.op[OP_CONV1D]->supports(&sig));
+    sig.op = OP_CONV_TRANSPOSE2D;
+    for (int i = 0; i < 2; i++) {
+        sig.params.conv.stride[i] = 2;
+        sig.params.conv.padding[i] = sig.params.conv.dilation[i] = 1;
+        sig.params.conv.output_padding[i] = 1;
+    }
+    sig.params.conv.groups = 2;
+    sig.in[0] = small, sig.in[1] = up, sig.out[0] = big;
+    assert_true(dnnl_table.op[OP_CONV_TRANSPOSE2D]->supports(&sig));
+}
+
 int
 main(void)
 {
@@ -419,6 +452,7 @@ main(void)
         cmocka_unit_test(test_dnnl_conv2d_dx),
         cmocka_unit_test(test_dnnl_conv2d_dw),
         cmocka_unit_test(test_dnnl_conv2d_zero_size),
+        cmocka_unit_test(test_dnnl_takes_lifted),
         cmocka_unit_test(test_dnnl_nonfinite),
         cmocka_unit_test(test_dnnl_f16_range),
     };
