@@ -10,6 +10,7 @@
 #include "engine/data/dataset_labels.h"
 #include "engine/data/dataset_private.h"
 #include "engine/data/idx.h"
+#include "engine/data/mask.h"
 #include "engine/data/npy.h"
 
 #define N_PIXEL_VALUES 256
@@ -113,23 +114,30 @@ label_rules(const struct dataset *d)
 {
     return (struct dataset_label_rules){
         .name = d->target_path,
+        .row_elems = d->target_elems,
         .has_ignore_index = d->has_ignore_index,
         .ignore_index = d->ignore_index,
     };
 }
 
+/* Labels from the target's file, without those that the mask leaves out. */
 static int
-set_labels(struct dataset *d, struct err *err)
+set_labels(struct dataset *d, const char *mask_path, struct err *err)
 {
-    const struct tensor_desc *t = &d->target.desc;
-    const struct dataset_label_rules rules = label_rules(d);
-    char shape[128];
-    int rc;
+    struct dataset_label_rules rules = label_rules(d);
+    struct array mask = {0};
+    int rc = 0;
 
-    if (t->rank != 1 && !(t->rank == 2 && t->dim[1] == 1))
-        return err_set(err, ERR_DATA, "%s: %s, class labels are one a sample",
-                       d->target_path, tensor_format(t, shape, sizeof(shape)));
-    rc = dataset_labels_read(&d->target, &rules, &d->label, err);
+    if (mask_path != NULL) {
+        rc = mask_open(mask_path, &d->target.desc, d->target_path, &mask, err);
+        if (!d->has_ignore_index)
+            rules.ignore_index = d->ignore_index = MASK_IGNORE_INDEX;
+        rules.mask = &mask;
+    }
+    if (rc == 0)
+        rc = dataset_labels_read(&d->target, &rules, &d->label, err);
+    d->has_ignore_index |= mask_path != NULL;
+    array_fini(&mask);
     if (rc == 0)
         array_fini(&d->target);
     return rc;
@@ -149,9 +157,10 @@ set_target_shape(struct dataset *d)
 }
 
 static int
-open_target(struct dataset *d, enum spec_format format, struct err *err)
+open_target(struct dataset *d, const struct spec_source *source,
+            struct err *err)
 {
-    int rc = open_array(format, d->target_path, &d->target, err);
+    int rc = open_array(source->format, d->target_path, &d->target, err);
 
     if (rc < 0)
         return rc;
@@ -170,7 +179,14 @@ open_target(struct dataset *d, enum spec_format format, struct err *err)
         return err_set(err, ERR_DATA, "%s: no elements", d->target_path);
     d->target_elems = d->target.n_elems / d->n_samples;
     set_target_shape(d);
-    return d->target_is_class ? set_labels(d, err) : 0;
+    if (d->target_is_class)
+        return set_labels(d, source->mask, err);
+    if (source->mask != NULL)
+        return err_set(err, ERR_SPEC,
+                       "%s: a mask needs class ids as targets; use "
+                       "cross_entropy or nll",
+                       source->mask);
+    return 0;
 }
 
 static int
@@ -186,7 +202,7 @@ open_both(struct dataset *d, const struct spec_source *source,
     if (rc == 0)
         rc = set_table(d, err);
     if (rc == 0)
-        rc = open_target(d, source->format, err);
+        rc = open_target(d, source, err);
     return rc;
 }
 
@@ -356,7 +372,8 @@ dataset_check_classes(const struct dataset *d, int64_t n_classes,
     assert(d->target_is_class);
     if (d->is_tokens)
         return tokens_check(&d->tokens, n_classes, true, err);
-    return dataset_labels_check(d->label, d->n_samples, n_classes, &rules, err);
+    return dataset_labels_check(d->label, d->n_samples * d->target_elems,
+                                n_classes, &rules, err);
 }
 
 int

@@ -34,7 +34,9 @@ struct dataset;
 struct dataset_options {
     int64_t sequence_length; /* tokens, text */
     /* Class targets: integers >= 0 (in floating files too) or ignore_index;
-     * dataset_check_classes() knows the upper end. [N] or [N, 1]. */
+     * dataset_check_classes() knows the upper end. [N] or [N, 1], or for each
+     * part of a sample: [N, T], [N, H, W]. What the source's mask leaves out
+     * becomes ignore_index, -100 without one. */
     bool target_is_class;
     bool has_ignore_index;
     int64_t ignore_index;
@@ -56,7 +58,7 @@ int64_t dataset_n_starts(const struct dataset *d);
 /* Shapes for build_graph(). IDX images (N,H,W) are one channel: 1,H,W. */
 void dataset_describe(const struct dataset *d, struct build_data *out);
 /* Labels against the model's number of classes: ERR_DATA "train-labels...:
- * row 3 value 3, allowed 0..2", with a hint when they look one-based. */
+ * row 3 (sample 2) value 3, allowed 0..2", with a hint when they look one-based. */
 int dataset_check_classes(const struct dataset *d, int64_t n_classes,
                           struct err *err);
 

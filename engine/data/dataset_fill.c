@@ -103,10 +103,32 @@ fill_input(const struct dataset *d, int64_t id, float *out)
     }
 }
 
-static bool
-counts(const struct dataset *d, int64_t id)
+static int64_t
+count_labels(const struct dataset *d, const int32_t *label)
 {
-    return !d->has_ignore_index || d->label[id] != d->ignore_index;
+    int64_t n_count = d->target_elems;
+
+    if (!d->has_ignore_index)
+        return n_count;
+    for (int64_t i = 0; i < d->target_elems; i++)
+        n_count -= label[i] == d->ignore_index ? 1 : 0;
+    return n_count;
+}
+
+/* Returns how many of them count. */
+static int64_t
+fill_target(const struct dataset *d, int64_t id, int64_t i, void *target)
+{
+    const int64_t n = d->target_elems;
+    const int32_t *label;
+
+    if (!d->target_is_class) {
+        array_to_f32(&d->target, id * n, n, (float *)target + i * n);
+        return n;
+    }
+    label = d->label + id * n;
+    memcpy((int32_t *)target + i * n, label, (size_t)n * sizeof(*label));
+    return count_labels(d, label);
 }
 
 static int64_t
@@ -146,14 +168,7 @@ dataset_fill(const struct dataset *d, const int64_t *ids, int64_t n,
 
         assert(id >= 0 && id < d->n_samples);
         fill_input(d, id, (float *)input + i * d->sample_elems);
-        if (d->target_is_class) {
-            ((int32_t *)target)[i] = d->label[id];
-            n_count += counts(d, id) ? 1 : 0;
-        } else {
-            array_to_f32(&d->target, id * d->target_elems, d->target_elems,
-                         (float *)target + i * d->target_elems);
-            n_count += d->target_elems;
-        }
+        n_count += fill_target(d, id, i, target);
     }
     return n_count;
 }
@@ -169,7 +184,7 @@ dataset_count(const struct dataset *d, const int64_t *ids, int64_t n)
         return n * d->target_elems;
     for (int64_t i = 0; i < n; i++) {
         assert(ids[i] >= 0 && ids[i] < d->n_samples);
-        n_count += counts(d, ids[i]) ? 1 : 0;
+        n_count += count_labels(d, d->label + ids[i] * d->target_elems);
     }
     return n_count;
 }

@@ -32,7 +32,7 @@ struct dataset {
 
     bool target_is_class, has_ignore_index;
     int64_t ignore_index;
-    int32_t *label;       /* owned; n_samples when target_is_class */
+    int32_t *label;       /* owned; target_elems a sample, when classes */
     struct array target;  /* otherwise */
     int64_t target_elems; /* of a sample */
     int target_rank;

@@ -10,6 +10,10 @@
 
 #include "engine/data/array.h"
 
+/* What masked targets become when the spec names no ignore_index: PyTorch's
+ * default, which no class id equals. */
+#define MASK_IGNORE_INDEX (-100)
+
 /* The mask must have the shape of what it masks, which came from `of`. */
 int mask_open(const char *path, const struct tensor_desc *shape, const char *of,
               struct array *out, struct err *err);

@@ -13,7 +13,6 @@
 #define HEADER_BYTES 1024 /* 256 i32 */
 #define MAGIC_U16    20240520u
 #define MAGIC_U32    20240801u
-#define IGNORE_INDEX (-100) /* PyTorch's default; no id is negative */
 
 static uint32_t
 read_u32(const uint8_t *p)
@@ -268,7 +267,7 @@ tokens_open(const struct spec_source *source, struct tokens *out,
         return rc;
     }
     out->has_ignore_index = true;
-    out->ignore_index = IGNORE_INDEX;
+    out->ignore_index = MASK_IGNORE_INDEX;
     return 0;
 }
 
