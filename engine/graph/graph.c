@@ -225,12 +225,21 @@ name_output(struct graph *g, const struct graph_node_args *args, int i)
                         op_info(args->op)->out_name[i]);
 }
 
+/* Does dim 0 of output i count samples, because an input's does? */
 static bool
-reads_samples(const struct graph *g, const struct graph_node *node)
+counts_samples(const struct graph *g, const struct graph_node *node, int i,
+               const struct tensor_desc *out)
 {
-    for (int i = 0; i < node->n_in; i++)
-        if (node->in[i] >= 0 && g->value[node->in[i]].sample_axis == 0)
+    for (int k = 0; k < node->n_in; k++) {
+        const struct graph_value *v;
+
+        if (node->in[k] < 0)
+            continue;
+        v = &g->value[node->in[k]];
+        if (v->sample_axis == 0 &&
+            shape_keeps_samples(node->op, i, &v->desc, out))
             return true;
+    }
     return false;
 }
 
@@ -260,7 +269,7 @@ add_output(struct graph *g, const struct graph_node_args *args,
     if (v < 0)
         return v;
     g->value[v].producer = g->n_nodes;
-    if (shape_keeps_samples(args->op, i) && reads_samples(g, node))
+    if (counts_samples(g, node, i, desc))
         g->value[v].sample_axis = 0;
     node->out[i] = v;
     return 0;

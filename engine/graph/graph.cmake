@@ -2,6 +2,13 @@
 target_sources(traind_engine PRIVATE
     base/arena.c
     graph/shape.c
+    graph/shape_element.c
+    graph/shape_product.c
+    graph/shape_window.c
+    graph/shape_norm.c
+    graph/shape_axis.c
+    graph/shape_move.c
+    graph/shape_loss.c
     graph/graph.c
     graph/verify.c
     graph/graph_print.c

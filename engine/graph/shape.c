@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/graph/shape_private.h"
+
 const char *
 shape_format(const struct tensor_desc *t, char *text, size_t size)
 {
@@ -30,22 +32,25 @@ shape_fits(const struct tensor_desc *t)
     return true;
 }
 
-/* ---- sentences ----------------------------------------------------------- */
+/* ---- sentences, and what several rules ask for ---------------------------- */
 
-static int
-misfit(const struct shape_query *q, int a, int b, struct err *err)
+int
+shape_misfit(const struct shape_query *q, int a, int b, struct err *err)
 {
     const struct op_info *info = op_info(q->op);
     char left[SHAPE_TEXT_MAX], right[SHAPE_TEXT_MAX];
 
+    if (a == b)
+        return err_set(err, ERR_SPEC, "cannot take %s %s", info->in_name[a],
+                       shape_format(&q->in[a], left, sizeof(left)));
     return err_set(
         err, ERR_SPEC, "%s %s and %s %s do not fit together", info->in_name[a],
         shape_format(&q->in[a], left, sizeof(left)), info->in_name[b],
         shape_format(&q->in[b], right, sizeof(right)));
 }
 
-static int
-need_image(const struct shape_query *q, int i, struct err *err)
+int
+shape_need_image(const struct shape_query *q, int i, struct err *err)
 {
     char text[SHAPE_TEXT_MAX];
 
@@ -57,404 +62,193 @@ need_image(const struct shape_query *q, int i, struct err *err)
                    shape_format(&q->in[i], text, sizeof(text)));
 }
 
-/* Input i is absent or a vector of n elements. */
-static int
-need_vector(const struct shape_query *q, int i, int64_t n, struct err *err)
+int
+shape_need_signal(const struct shape_query *q, int i, struct err *err)
+{
+    if (q->in[i].rank == 3 && q->in[i].layout == TENSOR_NHWC)
+        return 0;
+    return shape_need_image(q, i, err);
+}
+
+int
+shape_need_vector(const struct shape_query *q, int i, int64_t n,
+                  struct err *err)
 {
     const struct tensor_desc *t = &q->in[i];
 
     if (t->dtype == DTYPE_NONE || (t->rank == 1 && t->dim[0] == n))
         return 0;
-    return misfit(q, 0, i, err);
+    return shape_misfit(q, 0, i, err);
 }
 
-static int
-need_same_shape(const struct shape_query *q, int a, int b, struct err *err)
+int
+shape_need_same(const struct shape_query *q, int a, int b, struct err *err)
 {
     if (tensor_same_shape(&q->in[a], &q->in[b]) &&
         q->in[a].layout == q->in[b].layout)
         return 0;
-    return misfit(q, a, b, err);
-}
-
-/* ---- one function per kind of op: shapes and layouts of the outputs ------ */
-
-static int
-infer_same(const struct shape_query *q, struct tensor_desc *out,
-           struct err *err)
-{
-    (void)err;
-    out[0] = q->in[0];
-    return 0;
-}
-
-/* Two tensors of one shape: sums, and gradients that read a forward value. */
-static int
-infer_binary(const struct shape_query *q, struct tensor_desc *out,
-             struct err *err)
-{
-    out[0] = q->in[0];
-    return need_same_shape(q, 0, 1, err);
-}
-
-/* The shape is told by the caller; a layout of four dims is an image's. */
-static int
-infer_like(const struct shape_query *q, struct tensor_desc *out,
-           struct err *err)
-{
-    assert(q->like != NULL);
-    out[0] = *q->like;
-    if (q->op == OP_UNFLATTEN) {
-        if (tensor_n_elems(&out[0]) != tensor_n_elems(&q->in[0]))
-            return misfit(q, 0, 0, err);
-        return 0;
-    }
-    if (out[0].dim[0] != q->in[0].dim[0])
-        return misfit(q, 0, 0, err);
-    return need_image(q, 0, err);
-}
-
-static int
-infer_stats_track(const struct shape_query *q, struct tensor_desc *out,
-                  struct err *err)
-{
-    for (int i = 1; i < 4; i++)
-        if (need_vector(q, i, tensor_n_elems(&q->in[0]), err) != 0)
-            return err->code;
-    out[0] = q->in[0];
-    out[1] = q->in[1];
-    return 0;
-}
-
-static int
-infer_linear(const struct shape_query *q, struct tensor_desc *out,
-             struct err *err)
-{
-    const struct tensor_desc *x = &q->in[0], *w = &q->in[1];
-
-    if (x->rank < 2 || x->layout != TENSOR_ROW || w->rank != 2 ||
-        x->dim[x->rank - 1] != w->dim[1])
-        return misfit(q, 0, 1, err);
-    out[0] = *x;
-    out[0].dim[x->rank - 1] = w->dim[0];
-    return need_vector(q, 2, w->dim[0], err);
-}
-
-static int
-infer_linear_dx(const struct shape_query *q, struct tensor_desc *out,
-                struct err *err)
-{
-    const struct tensor_desc *dy = &q->in[0], *w = &q->in[1];
-
-    if (dy->rank < 2 || w->rank != 2 || dy->dim[dy->rank - 1] != w->dim[0])
-        return misfit(q, 0, 1, err);
-    out[0] = *dy;
-    out[0].dim[dy->rank - 1] = w->dim[1];
-    return 0;
-}
-
-static int
-infer_linear_dw(const struct shape_query *q, struct tensor_desc *out,
-                struct err *err)
-{
-    const struct tensor_desc *dy = &q->in[0], *x = &q->in[1];
-
-    if (dy->rank < 2 || dy->rank != x->rank)
-        return misfit(q, 0, 1, err);
-    for (int i = 0; i < dy->rank - 1; i++)
-        if (dy->dim[i] != x->dim[i])
-            return misfit(q, 0, 1, err);
-    out[0] = tensor_make(
-        DTYPE_NONE, 2, (int64_t[]){dy->dim[dy->rank - 1], x->dim[x->rank - 1]});
-    return 0;
-}
-
-static int
-infer_bias_grad(const struct shape_query *q, struct tensor_desc *out,
-                struct err *err)
-{
-    const struct tensor_desc *dy = &q->in[0];
-    const int channel = dy->layout == TENSOR_NHWC ? 1 : dy->rank - 1;
-
-    if (dy->rank < 2)
-        return misfit(q, 0, 0, err);
-    out[0] = tensor_make(DTYPE_NONE, 1, &dy->dim[channel]);
-    return 0;
-}
-
-static int
-infer_conv2d(const struct shape_query *q, struct tensor_desc *out,
-             struct err *err)
-{
-    const struct tensor_desc *x = &q->in[0], *w = &q->in[1];
-    int64_t size[2];
-
-    if (need_image(q, 0, err) != 0)
-        return err->code;
-    if (w->rank != 4 || w->layout != TENSOR_ROW || q->params->conv.groups < 1 ||
-        x->dim[1] != w->dim[1] * q->params->conv.groups ||
-        w->dim[0] % q->params->conv.groups != 0)
-        return misfit(q, 0, 1, err);
-    for (int i = 0; i < 2; i++)
-        size[i] = op_window_out(
-            x->dim[2 + i], w->dim[2 + i], q->params->conv.stride[i],
-            q->params->conv.padding[i], q->params->conv.dilation[i]);
-    if (size[0] < 1 || size[1] < 1)
-        return err_set(err, ERR_SPEC,
-                       "a %" PRId64 "x%" PRId64 " kernel does not fit into "
-                       "images of %" PRId64 "x%" PRId64 " with padding %" PRId64
-                       ",%" PRId64,
-                       w->dim[2], w->dim[3], x->dim[2], x->dim[3],
-                       q->params->conv.padding[0], q->params->conv.padding[1]);
-    out[0] =
-        tensor_make_nhwc(DTYPE_NONE, x->dim[0], w->dim[0], size[0], size[1]);
-    return need_vector(q, 2, w->dim[0], err);
-}
-
-/* (dy, w) -> dx and (dy, x) -> dw, both of the shape that is told. */
-static int
-infer_conv2d_grad(const struct shape_query *q, struct tensor_desc *out,
-                  struct err *err)
-{
-    const int rows = q->op == OP_CONV2D_DX ? 0 : 1;
-
-    assert(q->like != NULL && q->like->rank == 4);
-    out[0] = *q->like;
-    if (q->in[1].rank != 4 ||
-        q->in[0].dim[1] != (rows == 0 ? q->in[1].dim[0] : out[0].dim[0]))
-        return misfit(q, 0, 1, err);
-    return need_image(q, 0, err);
-}
-
-/* Channels of (N, C) or (N, C, H, W). */
-static int
-infer_batch_norm(const struct shape_query *q, struct tensor_desc *out,
-                 struct err *err)
-{
-    const struct tensor_desc *x = &q->in[0];
-
-    if (x->rank != 2 && need_image(q, 0, err) != 0)
-        return err->code;
-    for (int i = 1; i < op_info(q->op)->n_in; i++)
-        if (need_vector(q, i, x->dim[1], err) != 0)
-            return err->code;
-    out[0] = *x;
-    out[1] = out[2] = tensor_make(DTYPE_F32, 1, &x->dim[1]);
-    return 0;
-}
-
-static int
-infer_batch_norm_bwd(const struct shape_query *q, struct tensor_desc *out,
-                     struct err *err)
-{
-    const struct tensor_desc *x = &q->in[1];
-
-    if (need_same_shape(q, 0, 1, err) != 0)
-        return err->code;
-    for (int i = 2; i < 5; i++)
-        if (need_vector(q, i, x->dim[1], err) != 0)
-            return err->code;
-    out[0] = *x;
-    out[1] = out[2] = tensor_make(DTYPE_F32, 1, &x->dim[1]);
-    return 0;
-}
-
-/* The last n_dims dims of t. */
-static struct tensor_desc
-trailing(const struct tensor_desc *t, int n_dims)
-{
-    return tensor_make(DTYPE_F32, n_dims, &t->dim[t->rank - n_dims]);
-}
-
-static int
-infer_layer_norm(const struct shape_query *q, struct tensor_desc *out,
-                 struct err *err)
-{
-    const struct tensor_desc *x = &q->in[0];
-    const int n_dims = q->params->layer_norm.n_dims;
-    struct tensor_desc inner;
-
-    if (n_dims < 1 || n_dims >= x->rank || x->layout != TENSOR_ROW)
-        return misfit(q, 0, 0, err);
-    inner = trailing(x, n_dims);
-    for (int i = 1; i < 3; i++)
-        if (q->in[i].dtype != DTYPE_NONE &&
-            !tensor_same_shape(&q->in[i], &inner))
-            return misfit(q, 0, i, err);
-    out[0] = *x;
-    out[1] = out[2] = tensor_make(DTYPE_F32, x->rank - n_dims, x->dim);
-    return 0;
-}
-
-static int
-infer_layer_norm_bwd(const struct shape_query *q, struct tensor_desc *out,
-                     struct err *err)
-{
-    const struct tensor_desc *x = &q->in[1];
-    const int n_dims = q->params->layer_norm.n_dims;
-
-    if (n_dims < 1 || n_dims >= x->rank)
-        return misfit(q, 0, 1, err);
-    out[0] = *x;
-    out[1] = out[2] = trailing(x, n_dims);
-    return need_same_shape(q, 0, 1, err);
-}
-
-static int
-infer_pool2d(const struct shape_query *q, struct tensor_desc *out,
-             struct err *err)
-{
-    const struct tensor_desc *x = &q->in[0];
-    int64_t size[2];
-
-    if (need_image(q, 0, err) != 0)
-        return err->code;
-    for (int i = 0; i < 2; i++) {
-        if (2 * q->params->pool.padding[i] > q->params->pool.kernel[i])
-            return err_set(err, ERR_SPEC,
-                           "padding %" PRId64 " is more than half of the "
-                           "kernel size %" PRId64,
-                           q->params->pool.padding[i],
-                           q->params->pool.kernel[i]);
-        size[i] = op_window_out(x->dim[2 + i], q->params->pool.kernel[i],
-                                q->params->pool.stride[i],
-                                q->params->pool.padding[i], 1);
-    }
-    if (size[0] < 1 || size[1] < 1)
-        return err_set(err, ERR_SPEC,
-                       "a %" PRId64 "x%" PRId64 " window does not fit into "
-                       "images of %" PRId64 "x%" PRId64,
-                       q->params->pool.kernel[0], q->params->pool.kernel[1],
-                       x->dim[2], x->dim[3]);
-    out[0] =
-        tensor_make_nhwc(DTYPE_NONE, x->dim[0], x->dim[1], size[0], size[1]);
-    out[1] = tensor_with_dtype(&out[0], DTYPE_I32);
-    return 0;
-}
-
-static int
-infer_flatten(const struct shape_query *q, struct tensor_desc *out,
-              struct err *err)
-{
-    const struct tensor_desc *x = &q->in[0];
-    int64_t rest = 1;
-
-    if (x->rank < 2)
-        return misfit(q, 0, 0, err);
-    for (int i = 1; i < x->rank; i++)
-        rest *= x->dim[i];
-    out[0] = tensor_make(DTYPE_NONE, 2, (int64_t[]){x->dim[0], rest});
-    return 0;
-}
-
-static int
-infer_scalar(const struct shape_query *q, struct tensor_desc *out,
-             struct err *err)
-{
-    for (int i = 0; i < op_info(q->op)->n_in; i++)
-        if (q->in[i].rank != 0)
-            return misfit(q, i, i, err);
-    out[0] = tensor_make(DTYPE_F32, 0, NULL);
-    return 0;
-}
-
-/* Rows of logits and one class id a row. */
-static int
-infer_classes(const struct shape_query *q, struct tensor_desc *out,
-              struct err *err)
-{
-    const int x = q->op == OP_CROSS_ENTROPY_BWD ? 1 : 0;
-
-    if (q->in[x].rank != 2 || q->in[x + 1].rank != 1 ||
-        q->in[x].dim[0] != q->in[x + 1].dim[0])
-        return misfit(q, x, x + 1, err);
-    out[0] = x == 1 ? q->in[1] : tensor_make(DTYPE_F32, 0, NULL);
-    return 0;
-}
-
-/* Prediction and target of one shape. */
-static int
-infer_regression(const struct shape_query *q, struct tensor_desc *out,
-                 struct err *err)
-{
-    out[0] = tensor_make(DTYPE_F32, 0, NULL);
-    return need_same_shape(q, 0, 1, err);
-}
-
-static int
-infer_regression_bwd(const struct shape_query *q, struct tensor_desc *out,
-                     struct err *err)
-{
-    out[0] = q->in[1];
-    return need_same_shape(q, 1, 2, err);
+    return shape_misfit(q, a, b, err);
 }
 
 /* ---- the table ----------------------------------------------------------- */
 
 enum dtype_rule {
     AS_IN0, /* of input 0 */
+    AS_IN1,
+    AS_CHOICE, /* of input 1, or of input 2 */
     ALWAYS_F32,
+    ALWAYS_BOOL,
     F32_OR_ASKED, /* weight gradients: rounded to half only when asked */
     ASKED         /* cast */
 };
 
 struct rule {
-    int (*infer)(const struct shape_query *q, struct tensor_desc *out,
-                 struct err *err);
+    shape_rule_fn *infer;
     enum dtype_rule dtype; /* of output 0 */
-    unsigned same;         /* bit i: input i shares the one float dtype */
-    unsigned f32;          /* bit i: input i is float32 */
-    unsigned i32;          /* bit i: input i is int32 */
-    unsigned samples;      /* bit i: output i keeps dim 0 */
+    unsigned same, f32, i32, mask, samples;
 };
 
+/* Of the inputs: bit i of `same`: it shares the one float dtype; of f32, i32,
+ * mask: it is of that dtype. Bit i of `samples`: output i keeps dim 0. */
+#define ALL_IN 0xff
+
 static const struct rule rules[OP_COUNT] = {
-    [OP_CAST] = {infer_same, ASKED, 1, 0, 0, 1},
-    [OP_SCALE_LOSS] = {infer_scalar, ALWAYS_F32, 0, 3, 0, 0},
-    [OP_GRAD_ACCUMULATE] = {infer_binary, ALWAYS_F32, 0, 3, 0, 0},
-    [OP_STATS_TRACK] = {infer_stats_track, ALWAYS_F32, 0, 15, 0, 0},
-    [OP_LINEAR] = {infer_linear, AS_IN0, 7, 0, 0, 1},
-    [OP_LINEAR_DX] = {infer_linear_dx, AS_IN0, 3, 0, 0, 1},
-    [OP_LINEAR_DW] = {infer_linear_dw, F32_OR_ASKED, 3, 0, 0, 0},
-    [OP_BIAS_GRAD] = {infer_bias_grad, F32_OR_ASKED, 1, 0, 0, 0},
-    [OP_CONV2D] = {infer_conv2d, AS_IN0, 7, 0, 0, 1},
-    [OP_CONV2D_DX] = {infer_conv2d_grad, AS_IN0, 3, 0, 0, 1},
-    [OP_CONV2D_DW] = {infer_conv2d_grad, F32_OR_ASKED, 3, 0, 0, 0},
-    [OP_BATCH_NORM] = {infer_batch_norm, AS_IN0, 1, 6, 0, 1},
-    [OP_BATCH_NORM_EVAL] = {infer_batch_norm, AS_IN0, 1, 30, 0, 1},
-    [OP_BATCH_NORM_BWD] = {infer_batch_norm_bwd, AS_IN0, 3, 28, 0, 1},
-    [OP_LAYER_NORM] = {infer_layer_norm, AS_IN0, 1, 6, 0, 7},
-    [OP_LAYER_NORM_BWD] = {infer_layer_norm_bwd, AS_IN0, 3, 28, 0, 1},
-    [OP_RELU] = {infer_same, AS_IN0, 1, 0, 0, 1},
-    [OP_RELU_BWD] = {infer_binary, AS_IN0, 3, 0, 0, 1},
-    [OP_GELU] = {infer_same, AS_IN0, 1, 0, 0, 1},
-    [OP_GELU_BWD] = {infer_binary, AS_IN0, 3, 0, 0, 1},
-    [OP_TANH] = {infer_same, AS_IN0, 1, 0, 0, 1},
-    [OP_TANH_BWD] = {infer_binary, AS_IN0, 3, 0, 0, 1},
-    [OP_SIGMOID] = {infer_same, AS_IN0, 1, 0, 0, 1},
-    [OP_SIGMOID_BWD] = {infer_binary, AS_IN0, 3, 0, 0, 1},
-    [OP_SILU] = {infer_same, AS_IN0, 1, 0, 0, 1},
-    [OP_SILU_BWD] = {infer_binary, AS_IN0, 3, 0, 0, 1},
-    [OP_ADD] = {infer_binary, AS_IN0, 3, 0, 0, 1},
-    [OP_DROPOUT] = {infer_same, AS_IN0, 1, 0, 0, 1},
-    [OP_DROPOUT_BWD] = {infer_same, AS_IN0, 1, 0, 0, 1},
-    [OP_MAX_POOL2D] = {infer_pool2d, AS_IN0, 1, 0, 0, 3},
-    [OP_MAX_POOL2D_BWD] = {infer_like, AS_IN0, 1, 0, 2, 1},
-    [OP_AVG_POOL2D] = {infer_pool2d, AS_IN0, 1, 0, 0, 1},
-    [OP_AVG_POOL2D_BWD] = {infer_like, AS_IN0, 1, 0, 0, 1},
-    [OP_ADAPTIVE_AVG_POOL2D] = {infer_like, AS_IN0, 1, 0, 0, 1},
-    [OP_ADAPTIVE_AVG_POOL2D_BWD] = {infer_like, AS_IN0, 1, 0, 0, 1},
-    [OP_FLATTEN] = {infer_flatten, AS_IN0, 1, 0, 0, 1},
-    [OP_UNFLATTEN] = {infer_like, AS_IN0, 1, 0, 0, 1},
-    [OP_CROSS_ENTROPY] = {infer_classes, ALWAYS_F32, 0, 5, 2, 0},
-    [OP_CROSS_ENTROPY_BWD] = {infer_classes, ALWAYS_F32, 0, 11, 4, 1},
-    [OP_MSE] = {infer_regression, ALWAYS_F32, 0, 7, 0, 0},
-    [OP_MSE_BWD] = {infer_regression_bwd, ALWAYS_F32, 0, 15, 0, 1},
-    [OP_L1] = {infer_regression, ALWAYS_F32, 0, 7, 0, 0},
-    [OP_L1_BWD] = {infer_regression_bwd, ALWAYS_F32, 0, 15, 0, 1},
-    [OP_BCE_WITH_LOGITS] = {infer_regression, ALWAYS_F32, 0, 7, 0, 0},
-    [OP_BCE_WITH_LOGITS_BWD] = {infer_regression_bwd, ALWAYS_F32, 0, 15, 0, 1},
-    [OP_CORRECT] = {infer_classes, ALWAYS_F32, 1, 0, 2, 0},
+    [OP_CAST] = {shape_infer_same, ASKED, 1, 0, 0, 0, 1},
+    [OP_SCALE_LOSS] = {shape_infer_scalar, ALWAYS_F32, 0, 3, 0, 0, 0},
+    [OP_GRAD_ACCUMULATE] = {shape_infer_binary, ALWAYS_F32, 0, 3, 0, 0, 0},
+    [OP_STATS_TRACK] = {shape_infer_stats_track, ALWAYS_F32, 0, 15, 0, 0, 0},
+    [OP_LINEAR] = {shape_infer_linear, AS_IN0, 7, 0, 0, 0, 1},
+    [OP_LINEAR_DX] = {shape_infer_linear_dx, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_LINEAR_DW] = {shape_infer_linear_dw, F32_OR_ASKED, 3, 0, 0, 0, 0},
+    [OP_BIAS_GRAD] = {shape_infer_bias_grad, F32_OR_ASKED, 1, 0, 0, 0, 0},
+    [OP_CONV2D] = {shape_infer_conv2d, AS_IN0, 7, 0, 0, 0, 1},
+    [OP_CONV2D_DX] = {shape_infer_conv_grad, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_CONV2D_DW] = {shape_infer_conv_grad, F32_OR_ASKED, 3, 0, 0, 0, 0},
+    [OP_CONV1D] = {shape_infer_conv1d, AS_IN0, 7, 0, 0, 0, 1},
+    [OP_CONV1D_DX] = {shape_infer_conv_grad, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_CONV1D_DW] = {shape_infer_conv_grad, F32_OR_ASKED, 3, 0, 0, 0, 0},
+    [OP_CONV_TRANSPOSE2D] = {shape_infer_conv_transpose2d, AS_IN0, 7, 0, 0, 0,
+                             1},
+    [OP_CONV_TRANSPOSE2D_DX] = {shape_infer_conv_transpose2d_grad, AS_IN0, 3, 0,
+                                0, 0, 1},
+    [OP_CONV_TRANSPOSE2D_DW] = {shape_infer_conv_transpose2d_grad, F32_OR_ASKED,
+                                3, 0, 0, 0, 0},
+    [OP_MATMUL] = {shape_infer_matmul, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_MATMUL_DA] = {shape_infer_matmul_da, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_MATMUL_DB] = {shape_infer_matmul_db, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_ATTENTION] = {shape_infer_attention, AS_IN0, 7, 0, 0, 8, 3},
+    [OP_ATTENTION_BWD] = {shape_infer_attention_bwd, AS_IN0, 47, 64, 0, 16, 7},
+    [OP_EMBEDDING] = {shape_infer_embedding, AS_IN1, 2, 0, 1, 0, 1},
+    [OP_EMBEDDING_BWD] = {shape_infer_embedding_bwd, F32_OR_ASKED, 1, 0, 2, 0,
+                          0},
+    [OP_PRELU] = {shape_infer_prelu, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_PRELU_DX] = {shape_infer_prelu_dx, AS_IN0, 7, 0, 0, 0, 1},
+    [OP_PRELU_DW] = {shape_infer_prelu_dw, F32_OR_ASKED, 3, 0, 0, 0, 0},
+    [OP_BATCH_NORM] = {shape_infer_batch_norm, AS_IN0, 1, 6, 0, 0, 1},
+    [OP_BATCH_NORM_EVAL] = {shape_infer_batch_norm, AS_IN0, 1, 30, 0, 0, 1},
+    [OP_BATCH_NORM_BWD] = {shape_infer_batch_norm_bwd, AS_IN0, 3, 28, 0, 0, 1},
+    [OP_LAYER_NORM] = {shape_infer_layer_norm, AS_IN0, 1, 6, 0, 0, 7},
+    [OP_LAYER_NORM_BWD] = {shape_infer_layer_norm_bwd, AS_IN0, 3, 28, 0, 0, 1},
+    [OP_GROUP_NORM] = {shape_infer_group_norm, AS_IN0, 1, 6, 0, 0, 7},
+    [OP_GROUP_NORM_BWD] = {shape_infer_group_norm_bwd, AS_IN0, 3, 28, 0, 0, 1},
+    [OP_RMS_NORM] = {shape_infer_rms_norm, AS_IN0, 1, 2, 0, 0, 3},
+    [OP_RMS_NORM_BWD] = {shape_infer_rms_norm_bwd, AS_IN0, 3, 12, 0, 0, 1},
+    [OP_SOFTMAX] = {shape_infer_axis, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_SOFTMAX_BWD] = {shape_infer_axis_bwd, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_LOG_SOFTMAX] = {shape_infer_axis, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_LOG_SOFTMAX_BWD] = {shape_infer_axis_bwd, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_CUMSUM] = {shape_infer_axis, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_CUMSUM_BWD] = {shape_infer_axis, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_PROD] = {shape_infer_prod, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_PROD_BWD] = {shape_infer_prod_bwd, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_SUM] = {shape_infer_reduce, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_SUM_BWD] = {shape_infer_reduce_bwd, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_MEAN] = {shape_infer_reduce, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_MEAN_BWD] = {shape_infer_reduce_bwd, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_NORM] = {shape_infer_reduce, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_NORM_BWD] = {shape_infer_reduce_bwd_x, AS_IN0, 7, 0, 0, 0, 1},
+    [OP_LOGSUMEXP] = {shape_infer_reduce, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_LOGSUMEXP_BWD] = {shape_infer_reduce_bwd_x, AS_IN0, 7, 0, 0, 0, 1},
+    [OP_COSINE_SIMILARITY] = {shape_infer_cosine, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_COSINE_SIMILARITY_BWD] = {shape_infer_cosine_bwd, AS_IN0, 7, 0, 0, 0,
+                                  3},
+    [OP_RELU] = {shape_infer_same, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_RELU_BWD] = {shape_infer_binary, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_GELU] = {shape_infer_same, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_GELU_BWD] = {shape_infer_binary, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_TANH] = {shape_infer_same, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_TANH_BWD] = {shape_infer_binary, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_SIGMOID] = {shape_infer_same, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_SIGMOID_BWD] = {shape_infer_binary, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_SILU] = {shape_infer_same, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_SILU_BWD] = {shape_infer_binary, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_EXP] = {shape_infer_same, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_EXP_BWD] = {shape_infer_binary, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_LOG] = {shape_infer_same, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_LOG_BWD] = {shape_infer_binary, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_POW] = {shape_infer_same, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_POW_BWD] = {shape_infer_binary, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_RECIPROCAL] = {shape_infer_same, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_RECIPROCAL_BWD] = {shape_infer_binary, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_RSQRT] = {shape_infer_same, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_RSQRT_BWD] = {shape_infer_binary, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_SOFTPLUS] = {shape_infer_same, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_SOFTPLUS_BWD] = {shape_infer_binary, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_ADD] = {shape_infer_broadcast, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_SUB] = {shape_infer_broadcast, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_MUL] = {shape_infer_broadcast, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_DIV] = {shape_infer_broadcast, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_SUM_TO] = {shape_infer_spread_back, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_SUM_TO_NEG] = {shape_infer_spread_back, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_MUL_BWD] = {shape_infer_spread_back, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_DIV_BWD_A] = {shape_infer_spread_back, AS_IN0, 3, 0, 0, 0, 1},
+    [OP_DIV_BWD_B] = {shape_infer_spread_back, AS_IN0, 7, 0, 0, 0, 1},
+    [OP_COMPARE] = {shape_infer_compare, ALWAYS_BOOL, 0, 0, 0, 0, 1},
+    [OP_WHERE] = {shape_infer_where, AS_CHOICE, 6, 0, 0, 1, 1},
+    [OP_WHERE_BWD_A] = {shape_infer_spread_back, AS_IN0, 1, 0, 0, 2, 1},
+    [OP_WHERE_BWD_B] = {shape_infer_spread_back, AS_IN0, 1, 0, 0, 2, 1},
+    [OP_DROPOUT] = {shape_infer_same, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_DROPOUT_BWD] = {shape_infer_same, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_MAX_POOL2D] = {shape_infer_pool2d, AS_IN0, 1, 0, 0, 0, 3},
+    [OP_MAX_POOL2D_BWD] = {shape_infer_image_like, AS_IN0, 1, 0, 2, 0, 1},
+    [OP_AVG_POOL2D] = {shape_infer_pool2d, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_AVG_POOL2D_BWD] = {shape_infer_image_like, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_ADAPTIVE_AVG_POOL2D] = {shape_infer_image_like, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_ADAPTIVE_AVG_POOL2D_BWD] = {shape_infer_image_like, AS_IN0, 1, 0, 0, 0,
+                                    1},
+    [OP_FLATTEN] = {shape_infer_flatten, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_UNFLATTEN] = {shape_infer_unflatten, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_RELAYOUT] = {shape_infer_relayout, AS_IN0, 0, 0, 0, 0, 1},
+    [OP_RESHAPE] = {shape_infer_reshape, AS_IN0, 0, 0, 0, 0, 1},
+    [OP_TRANSPOSE] = {shape_infer_transpose, AS_IN0, 0, 0, 0, 0, 1},
+    [OP_NARROW] = {shape_infer_narrow, AS_IN0, 0, 0, 0, 0, 1},
+    [OP_NARROW_BWD] = {shape_infer_narrow_bwd, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_CAT] = {shape_infer_cat, AS_IN0, ALL_IN, 0, 0, 0, 1},
+    [OP_STACK] = {shape_infer_stack, AS_IN0, ALL_IN, 0, 0, 0, 1},
+    [OP_STACK_BWD] = {shape_infer_stack_bwd, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_UPSAMPLE] = {shape_infer_image_like, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_UPSAMPLE_BWD] = {shape_infer_image_like, AS_IN0, 1, 0, 0, 0, 1},
+    [OP_CROSS_ENTROPY] = {shape_infer_classes, ALWAYS_F32, 0, 5, 2, 0, 0},
+    [OP_CROSS_ENTROPY_BWD] = {shape_infer_classes_bwd, ALWAYS_F32, 0, 11, 4, 0,
+                              1},
+    [OP_NLL] = {shape_infer_classes, ALWAYS_F32, 0, 5, 2, 0, 0},
+    [OP_NLL_BWD] = {shape_infer_classes_bwd, ALWAYS_F32, 0, 11, 4, 0, 1},
+    [OP_MSE] = {shape_infer_regression, ALWAYS_F32, 0, 7, 0, 0, 0},
+    [OP_MSE_BWD] = {shape_infer_regression_bwd, ALWAYS_F32, 0, 15, 0, 0, 1},
+    [OP_L1] = {shape_infer_regression, ALWAYS_F32, 0, 7, 0, 0, 0},
+    [OP_L1_BWD] = {shape_infer_regression_bwd, ALWAYS_F32, 0, 15, 0, 0, 1},
+    [OP_BCE_WITH_LOGITS] = {shape_infer_regression, ALWAYS_F32, 0, 7, 0, 0, 0},
+    [OP_BCE_WITH_LOGITS_BWD] = {shape_infer_regression_bwd, ALWAYS_F32, 0, 15,
+                                0, 0, 1},
+    [OP_SMOOTH_L1] = {shape_infer_regression, ALWAYS_F32, 0, 7, 0, 0, 0},
+    [OP_SMOOTH_L1_BWD] = {shape_infer_regression_bwd, ALWAYS_F32, 0, 15, 0, 0,
+                          1},
+    [OP_HUBER] = {shape_infer_regression, ALWAYS_F32, 0, 7, 0, 0, 0},
+    [OP_HUBER_BWD] = {shape_infer_regression_bwd, ALWAYS_F32, 0, 15, 0, 0, 1},
+    [OP_KL_DIV] = {shape_infer_regression, ALWAYS_F32, 0, 7, 0, 0, 0},
+    [OP_KL_DIV_BWD] = {shape_infer_regression_bwd, ALWAYS_F32, 0, 15, 0, 0, 1},
+    [OP_CORRECT] = {shape_infer_classes, ALWAYS_F32, 1, 0, 2, 0, 0},
+    [OP_CONFUSION] = {shape_infer_confusion, ALWAYS_F32, 1, 0, 2, 0, 0},
 };
 
 static int
@@ -481,6 +275,8 @@ check_dtypes(const struct shape_query *q, const struct rule *rule,
             return refuse_dtype(q, i, "float32", err);
         if ((rule->i32 >> i & 1) && t != DTYPE_I32)
             return refuse_dtype(q, i, "int32", err);
+        if ((rule->mask >> i & 1) && t != DTYPE_BOOL)
+            return refuse_dtype(q, i, "a mask", err);
         if (!(rule->same >> i & 1))
             continue;
         if (t != DTYPE_F32 && !dtype_is_half(t))
@@ -499,6 +295,9 @@ choose_dtype(const struct shape_query *q, enum dtype_rule rule)
     case AS_IN0:
         assert(q->out_dtype == DTYPE_NONE || q->out_dtype == q->in[0].dtype);
         return q->in[0].dtype;
+    case AS_IN1: return q->in[1].dtype;
+    case AS_CHOICE: return q->in[q->in[1].dtype != DTYPE_NONE ? 1 : 2].dtype;
+    case ALWAYS_BOOL: return DTYPE_BOOL;
     case ALWAYS_F32:
         assert(q->out_dtype == DTYPE_NONE || q->out_dtype == DTYPE_F32);
         return DTYPE_F32;
@@ -533,7 +332,21 @@ shape_infer(const struct shape_query *q, struct tensor_desc out[OP_MAX_OUT],
 }
 
 bool
-shape_keeps_samples(enum op op, int i)
+shape_dtype_is_asked(enum op op)
 {
-    return rules[op].samples >> i & 1;
+    return rules[op].dtype == ASKED || rules[op].dtype == F32_OR_ASKED;
+}
+
+/* Where shapes broadcast, dim 0 of the output may be an operand's own. */
+bool
+shape_keeps_samples(enum op op, int i, const struct tensor_desc *in,
+                    const struct tensor_desc *out)
+{
+    const struct op_info *info = op_info(op);
+
+    if (!(rules[op].samples >> i & 1))
+        return false;
+    if (info->cast == OP_CAST_WIDEST || info->reduce == OP_REDUCE_SPREAD)
+        return in->rank == out->rank && in->dim[0] == out->dim[0];
+    return true;
 }

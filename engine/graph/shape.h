@@ -24,8 +24,12 @@ struct shape_query {
 int shape_infer(const struct shape_query *q, struct tensor_desc out[OP_MAX_OUT],
                 struct err *err);
 
-/* Does dim 0 of output i count samples when an input's dim 0 does? */
-bool shape_keeps_samples(enum op op, int i);
+/* Does the rule leave the dtype of output 0 to the caller (out_dtype)? */
+bool shape_dtype_is_asked(enum op op);
+
+/* Does dim 0 of output i count samples when dim 0 of the input `in` does? */
+bool shape_keeps_samples(enum op op, int i, const struct tensor_desc *in,
+                         const struct tensor_desc *out);
 
 /* No tensor has more than 2^40 elements: bytes always fit an int64_t. */
 bool shape_fits(const struct tensor_desc *t);

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+traind_add_test(shape_test SOURCES shape_test.c LINKS traind_engine)
 traind_add_test(graph_test SOURCES graph_test.c LINKS traind_engine)
 traind_add_test(build_test SOURCES build_test.c LINKS traind_engine m)
 traind_add_test(autocast_test SOURCES autocast_test.c LINKS traind_engine)
