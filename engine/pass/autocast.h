@@ -15,7 +15,7 @@
 
 /* Of the op list; stored with every checkpoint. A change of a class in
  * ops.def must change the number (a test holds the hash of the list). */
-#define AUTOCAST_LIST_VERSION 1
+#define AUTOCAST_LIST_VERSION 2
 
 struct autocast_policy {
     enum dtype dtype; /* F16, BF16, or F32: off */

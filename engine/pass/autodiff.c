@@ -6,15 +6,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/graph/shape.h"
 #include "engine/pass/autodiff_rules.h"
 #include "engine/pass/copy.h"
 
 /* What is known about the gradient of an old value. */
 struct sink {
     bool needs;   /* a parameter lies behind it */
+    bool weight;  /* nothing but parameters does */
     bool gets;    /* a gradient arrives */
     bool read;    /* some op reads the value itself, forward or backward */
-    int root;     /* the value whose gradient this one's is: the parameter of a
+    int root;     /* the value whose gradient this one's is: the weight of a
                      half copy, else itself */
     int expected; /* gradients that will meet here */
     int seen;
@@ -46,16 +48,42 @@ is_param(const struct autodiff *ad, int id)
     return old_value(ad, id)->kind == GRAPH_PARAM;
 }
 
-/* The gradient of a half copy goes straight to the float32 weight: such a cast
- * needs no gradient of its own. */
+/* The gradient of a half copy of a weight (or of what moves weights about, as
+ * a part of one) goes straight to float32: such a cast needs no gradient of
+ * its own. */
 static bool
 is_weight_copy(const struct autodiff *ad, const struct graph_node *node)
 {
-    return node->op == OP_CAST && is_param(ad, node->in[0]) &&
+    return node->op == OP_CAST && ad->sink[node->in[0]].weight &&
            !ad->options->wgrad_pytorch;
 }
 
 /* ---- who needs a gradient, who gets one ---------------------------------- */
+
+/* What a node's output inherits from its inputs. */
+static void
+mark_output(struct autodiff *ad, const struct graph_node *node)
+{
+    struct sink *out = &ad->sink[node->out[0]];
+    bool needs = false, weight = true;
+
+    assert(node->out[0] >= 0);
+    for (int k = 0; k < node->n_in; k++) {
+        if (node->in[k] < 0)
+            continue;
+        ad->sink[node->in[k]].read = true;
+        needs = needs || ad->sink[node->in[k]].needs;
+        weight = weight && ad->sink[node->in[k]].weight;
+    }
+    /* Masks have no gradient, whatever they were compared from. */
+    if (node->phase == GRAPH_METRIC ||
+        !dtype_is_float(old_value(ad, node->out[0])->desc.dtype))
+        return;
+    out->needs = out->needs || needs;
+    out->weight = weight;
+    if (is_weight_copy(ad, node))
+        out->root = ad->sink[node->in[0]].root;
+}
 
 /* Forwards: a value needs a gradient when a parameter lies behind it. */
 static int
@@ -64,30 +92,21 @@ mark_needs(struct autodiff *ad, struct err *err)
     const struct graph *g = ad->copy.from;
 
     for (int i = 0; i < graph_n_values(g); i++)
-        ad->sink[i] =
-            (struct sink){.needs = is_param(ad, i), .root = i, .grad = -1};
+        ad->sink[i] = (struct sink){.needs = is_param(ad, i),
+                                    .weight = is_param(ad, i),
+                                    .root = i,
+                                    .grad = -1};
     for (int i = 0; i < graph_n_nodes(g); i++) {
         const struct graph_node *node = graph_node_at(g, i);
-        bool needs = false;
         int n;
-        const struct autodiff_row *row = autodiff_rules_find(node->op, &n);
 
-        for (int k = 0; k < node->n_in; k++) {
-            if (node->in[k] < 0)
-                continue;
-            ad->sink[node->in[k]].read = true;
-            needs = needs || ad->sink[node->in[k]].needs;
-        }
-        if (!needs || node->phase == GRAPH_METRIC)
-            continue;
-        if (row == NULL)
+        mark_output(ad, node);
+        autodiff_rules_find(node->op, &n);
+        if (n == 0 && ad->sink[node->out[0]].needs)
             return err_set(err, ERR_UNSUPPORTED,
                            "%s (%s): has no gradient, build the graph for "
                            "training",
                            node->layer, op_info(node->op)->name);
-        ad->sink[node->out[0]].needs = true;
-        if (is_weight_copy(ad, node))
-            ad->sink[node->out[0]].root = node->in[0];
     }
     return 0;
 }
@@ -116,6 +135,7 @@ mark_row(struct autodiff *ad, const struct graph_node *node,
         any = true;
         to = &ad->sink[node->in[row->to[i]]];
         to->gets = true;
+        ad->sink[to->root].gets = true;
         ad->sink[to->root].expected++;
     }
     for (int i = 0; i < row->n_reads && any; i++) {
@@ -299,6 +319,21 @@ read_operand(const struct autodiff *ad, const struct graph_node *node,
     return -1;
 }
 
+/* Outputs of this row before the i-th that go to the same sum, as when q, k
+ * and v are one tensor. */
+static int
+n_before(const struct autodiff *ad, const struct graph_node *node,
+         const struct autodiff_row *row, int i, int root)
+{
+    int n = 0;
+
+    for (int k = 0; k < i; k++)
+        if (is_wanted(ad, node, row, k) &&
+            ad->sink[node->in[row->to[k]]].root == root)
+            n++;
+    return n;
+}
+
 /* Fills out[i] for what output i of the row becomes; names are malloc'd. */
 static int
 choose_outputs(const struct autodiff *ad, const struct graph_node *node,
@@ -317,8 +352,10 @@ choose_outputs(const struct autodiff *ad, const struct graph_node *node,
         out[i].value = GRAPH_NEW;
         if (root->expected == 1)
             out[i].value = final_place(ad, r);
-        name[i] = root->expected == 1 ? name_grad(ad, r, "%s", "")
-                                      : name_grad(ad, r, ".%d", root->seen);
+        name[i] = root->expected == 1
+                      ? name_grad(ad, r, "%s", "")
+                      : name_grad(ad, r, ".%d",
+                                  root->seen + n_before(ad, node, row, i, r));
         if (name[i] == NULL)
             return no_memory(err);
         out[i].name = name[i];
@@ -330,9 +367,60 @@ choose_outputs(const struct autodiff *ad, const struct graph_node *node,
 static enum dtype
 choose_dtype(const struct autodiff *ad, enum op op, int to)
 {
-    if (op == OP_LINEAR_DW || op == OP_CONV2D_DW || op == OP_BIAS_GRAD)
-        return old_value(ad, ad->sink[to].root)->desc.dtype;
-    return op == OP_CAST ? old_value(ad, to)->desc.dtype : DTYPE_NONE;
+    return shape_dtype_is_asked(op)
+               ? old_value(ad, ad->sink[to].root)->desc.dtype
+               : DTYPE_NONE;
+}
+
+/* The forward op's parameters, as the gradient op of this row takes them. */
+static union op_params
+choose_params(const struct autodiff *ad, const struct graph_node *node,
+              const struct autodiff_row *row)
+{
+    union op_params params = node->params;
+    const int axis = params.axis.axis, to = row->to[0];
+
+    if (row->how == AUTODIFF_NTH)
+        params.axis.start = to;
+    if (row->how != AUTODIFF_PART)
+        return params;
+    params.axis.start = 0;
+    for (int i = 0; i < to; i++)
+        params.axis.start += old_value(ad, node->in[i])->desc.dim[axis];
+    params.axis.length = old_value(ad, node->in[to])->desc.dim[axis];
+    return params;
+}
+
+/* Is operand 0 of this row already the gradient? A parameter's is written to
+ * its own place, by an op. */
+static bool
+is_elided(const struct autodiff *ad, const struct autodiff_row *row, int to,
+          int dy)
+{
+    const struct tensor_desc *have, *want = &old_value(ad, to)->desc;
+
+    if (row->op == OP_COUNT)
+        return true;
+    if (row->how != AUTODIFF_ELIDE || is_param(ad, ad->sink[to].root))
+        return false;
+    have = &graph_value_at(ad->copy.to, dy)->desc;
+    return tensor_same_shape(have, want) && have->layout == want->layout;
+}
+
+/* Hands on what the outputs of the new node are the gradients of. */
+static int
+deliver_outputs(struct autodiff *ad, const struct graph_node *node,
+                const struct autodiff_row *row, int id, struct err *err)
+{
+    int made[OP_MAX_OUT], rc = 0;
+
+    for (int i = 0; i < row->n_to; i++)
+        made[i] = graph_node_at(ad->copy.to, id)->out[i];
+    for (int i = 0; i < row->n_to && rc == 0; i++)
+        if (made[i] >= 0)
+            rc = deliver(ad, node, ad->sink[node->in[row->to[i]]].root, made[i],
+                         err);
+    return rc;
 }
 
 static int
@@ -340,15 +428,16 @@ emit_row(struct autodiff *ad, const struct graph_node *node,
          const struct autodiff_row *row, struct err *err)
 {
     const int first = node->in[row->to[0]];
+    const union op_params params = choose_params(ad, node, row);
     struct graph_out out[OP_MAX_OUT] = {{GRAPH_ABSENT, NULL}};
     char *name[OP_MAX_OUT] = {NULL};
     struct graph_node_args args = {
-        .op = row->op, .params = &node->params, .out = out};
-    int in[OP_MAX_IN], made[OP_MAX_OUT], rc;
+        .op = row->op, .params = &params, .out = out};
+    int in[OP_MAX_IN], rc;
 
     for (int i = 0; i < row->n_reads; i++)
         in[i] = read_operand(ad, node, &row->reads[i]);
-    if (row->op == OP_COUNT)
+    if (is_elided(ad, row, first, in[0]))
         return deliver(ad, node, ad->sink[first].root, in[0], err);
     args.in = in;
     if (first >= 0) {
@@ -360,19 +449,7 @@ emit_row(struct autodiff *ad, const struct graph_node *node,
         rc = add_backward(ad, node, args, err);
     for (int i = 0; i < OP_MAX_OUT; i++)
         free(name[i]);
-    if (rc < 0)
-        return rc;
-    for (int i = 0; i < row->n_to; i++)
-        made[i] = graph_node_at(ad->copy.to, rc)->out[i];
-    for (int i = 0; i < row->n_to; i++) {
-        if (made[i] < 0)
-            continue;
-        rc = deliver(ad, node, ad->sink[node->in[row->to[i]]].root, made[i],
-                     err);
-        if (rc != 0)
-            return rc;
-    }
-    return 0;
+    return rc < 0 ? rc : deliver_outputs(ad, node, row, rc, err);
 }
 
 static bool

@@ -24,11 +24,21 @@ struct autodiff_operand {
     int index;
 };
 
+/* What is special about a row. */
+enum autodiff_how {
+    AUTODIFF_PLAIN,
+    AUTODIFF_ELIDE, /* operand 0 itself, where shapes are equal already */
+    AUTODIFF_PART,  /* params.axis: start after the inputs before `to`, their
+                       sizes along the axis added up; length of `to` */
+    AUTODIFF_NTH    /* params.axis.start: the number of `to` */
+};
+
 struct autodiff_row {
     enum op forward;
     /* The op that computes it, or OP_COUNT: operand 0 itself is the gradient
      * of the inputs in `to`, nothing is computed. */
     enum op op;
+    enum autodiff_how how;
     int n_reads;
     struct autodiff_operand reads[OP_MAX_IN];
     int n_to;

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "engine/graph/shape.h"
+
 static int
 no_memory(struct err *err)
 {
@@ -90,7 +92,7 @@ copy_add_node(struct copy *copy, int id, const int *in, bool fp32_region,
     }
     if (node->out[0] >= 0)
         args.like = &graph_value_at(copy->from, node->out[0])->desc;
-    if (node->op == OP_CAST)
+    if (shape_dtype_is_asked(node->op))
         args.out_dtype = args.like->dtype;
     made = graph_add_node(copy->to, &args, err);
     if (made < 0)

@@ -67,7 +67,8 @@ fill_table(void)
 {
     table = *backend_find("reference")->tables[0];
     for (int i = 0; i < OP_COUNT; i++) {
-        assert_non_null(table.op[i]);
+        if (table.op[i] == NULL)
+            continue;
         kernels[i] = *table.op[i];
         kernels[i].workspace_bytes = conv_workspace;
         table.op[i] = &kernels[i];
