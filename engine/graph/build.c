@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "engine/graph/build_private.h"
 #include "engine/graph/shape.h"
@@ -18,6 +19,8 @@ add_input(struct build *b, struct err *err)
     x.dim[0] = b->batch_size;
     for (int i = 0; i < data->rank; i++)
         x.dim[i + 1] = data->dim[i];
+    if (data->input_is_tokens)
+        x.dtype = DTYPE_I32;
     if (data->rank == 3)
         x.layout = TENSOR_NHWC;
     for (int i = 0; i < x.rank; i++)
@@ -31,7 +34,9 @@ add_input(struct build *b, struct err *err)
                        " samples has more than 2^40 elements",
                        b->batch_size);
     b->at = graph_add_input(b->graph, GRAPH_INPUT_X, &x, "x");
-    return b->at < 0 ? err_set(err, ERR_NOMEM, "no memory for the graph") : 0;
+    if (b->at < 0)
+        return build_no_memory(err);
+    return build_layers_remember(b, "input", b->at, err);
 }
 
 int
@@ -49,6 +54,7 @@ build_graph(const struct spec *spec, const struct build_data *data,
 
     *out = NULL;
     assert(data->rank >= 0 && data->rank < TENSOR_MAX_RANK);
+    assert(!data->input_is_tokens || data->rank < 3);
     if (b.graph == NULL)
         return err_set(err, ERR_NOMEM, "no memory for the graph");
     rc = add_input(&b, err);
@@ -68,6 +74,27 @@ build_graph(const struct spec *spec, const struct build_data *data,
 out:
     if (rc != 0)
         graph_destroy(&b.graph);
+    free(b.place);
+    free(b.twin);
     *out = b.graph;
     return rc;
+}
+
+int64_t
+build_token_limit(const struct graph *graph)
+{
+    const int x = graph_input_value(graph, GRAPH_INPUT_X);
+    int64_t limit = 0;
+
+    for (int i = 0; i < graph_n_nodes(graph); i++) {
+        const struct graph_node *node = graph_node_at(graph, i);
+        int64_t rows;
+
+        if (node->op != OP_EMBEDDING || node->in[0] != x)
+            continue;
+        rows = graph_value_at(graph, node->in[1])->desc.dim[0];
+        if (limit == 0 || rows < limit)
+            limit = rows;
+    }
+    return limit;
 }

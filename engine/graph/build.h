@@ -34,4 +34,8 @@ int build_graph(const struct spec *spec, const struct build_data *data,
                 enum build_mode mode, int64_t batch_size, struct graph **out,
                 struct err *err);
 
+/* Ids of the data must be below this: the smallest table that they look up;
+ * 0 when they look up none. */
+int64_t build_token_limit(const struct graph *graph);
+
 #endif

@@ -13,5 +13,13 @@ target_sources(traind_engine PRIVATE
     graph/verify.c
     graph/graph_print.c
     graph/build.c
+    graph/build_node.c
     graph/build_layers.c
+    graph/build_product.c
+    graph/build_attention.c
+    graph/build_window.c
+    graph/build_norm.c
+    graph/build_element.c
+    graph/build_axis.c
+    graph/build_move.c
     graph/build_loss.c)

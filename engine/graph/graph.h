@@ -58,16 +58,19 @@ enum graph_init {
     GRAPH_INIT_UNIFORM, /* U(-bound, bound) */
     GRAPH_INIT_NORMAL,  /* N(0, bound^2) */
     GRAPH_INIT_ZERO,
-    GRAPH_INIT_ONE
+    GRAPH_INIT_ONE,
+    GRAPH_INIT_CONSTANT /* bound */
 };
 
 struct graph_param {
     const char *name; /* PyTorch's state_dict name: "0.weight" */
     struct tensor_desc desc;
     enum graph_init init;
-    double bound;  /* for UNIFORM and NORMAL; PyTorch's default for the layer
+    double bound; /* for UNIFORM and NORMAL; PyTorch's default for the layer
                       unless the spec says otherwise */
-    bool autocast; /* used by an op of class LOWER: it gets a half copy */
+    bool has_zero_row; /* a row of dim 0 starts as zeros all the same: the */
+    int64_t zero_row;  /* padding of an embedding */
+    bool autocast;     /* used by an op of class LOWER: it gets a half copy */
 };
 
 struct graph_buffer {

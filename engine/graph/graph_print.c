@@ -66,47 +66,233 @@ print_pair(struct list *l, const char *name, const int64_t pair[2],
 }
 
 static void
-print_loss_params(struct list *l, const union op_params *p)
+put_loss(struct list *l, enum op op, const union op_params *p)
 {
     if (p->loss.label_smoothing != 0)
         list_put(l, "label_smoothing %g", p->loss.label_smoothing);
     if (p->loss.has_ignore_index)
         list_put(l, "ignore_index %" PRId64, p->loss.ignore_index);
+    if (op == OP_CORRECT && p->loss.k > 1)
+        list_put(l, "k %" PRId64, p->loss.k);
+    if (op == OP_SMOOTH_L1 || op == OP_SMOOTH_L1_BWD)
+        list_put(l, "beta %g", p->loss.beta);
+    if (op == OP_HUBER || op == OP_HUBER_BWD)
+        list_put(l, "delta %g", p->loss.delta);
+    if (op != OP_KL_DIV && op != OP_KL_DIV_BWD)
+        return;
+    if (p->loss.log_target)
+        list_put(l, "log_target");
+    if (p->loss.factor != 1)
+        list_put(l, "factor %g", p->loss.factor);
 }
+
+static void
+put_conv(struct list *l, const union op_params *p)
+{
+    print_pair(l, "stride", p->conv.stride, 1);
+    print_pair(l, "padding", p->conv.padding, 0);
+    print_pair(l, "output_padding", p->conv.output_padding, 0);
+    print_pair(l, "dilation", p->conv.dilation, 1);
+    if (p->conv.groups != 1)
+        list_put(l, "groups %" PRId64, p->conv.groups);
+}
+
+static void
+put_pool(struct list *l, const union op_params *p)
+{
+    print_pair(l, "kernel", p->pool.kernel, 0);
+    print_pair(l, "stride", p->pool.stride, 0);
+    print_pair(l, "padding", p->pool.padding, 0);
+    if (p->pool.count_include_pad)
+        list_put(l, "count_include_pad");
+}
+
+static void
+put_attention(struct list *l, const union op_params *p)
+{
+    list_put(l, "heads %" PRId64 " scale %g", p->attention.n_heads,
+             p->attention.scale);
+    if (p->attention.causal)
+        list_put(l, "causal");
+    if (p->attention.p > 0)
+        list_put(l, "p %g stream %" PRIu32, p->attention.p,
+                 p->attention.stream);
+}
+
+static void
+put_reduce(struct list *l, enum op op, const union op_params *p)
+{
+    bool any = false;
+
+    fprintf(l->f, "%s", l->any ? ", dims" : " (dims");
+    l->any = true;
+    for (int i = 0; i < TENSOR_MAX_RANK; i++) {
+        if (!(p->reduce.dims >> i & 1))
+            continue;
+        fprintf(l->f, "%s%d", any ? "," : " ", i);
+        any = true;
+    }
+    if (p->reduce.keepdim)
+        list_put(l, "keepdim");
+    if (op == OP_NORM || op == OP_NORM_BWD)
+        list_put(l, "p %g", p->reduce.p);
+}
+
+static void
+put_axis(struct list *l, enum op op, const union op_params *p)
+{
+    list_put(l, "axis %d", p->axis.axis);
+    if (op == OP_NARROW || op == OP_NARROW_BWD)
+        list_put(l, "start %" PRId64 " length %" PRId64, p->axis.start,
+                 p->axis.length);
+    if (op == OP_STACK_BWD)
+        list_put(l, "entry %" PRId64, p->axis.start);
+    if (p->axis.keepdim && (op == OP_PROD || op == OP_PROD_BWD))
+        list_put(l, "keepdim");
+}
+
+static const char *
+compare_sign(enum op_compare how)
+{
+    switch (how) {
+    case OP_COMPARE_EQ: return "=";
+    case OP_COMPARE_NE: return "!=";
+    case OP_COMPARE_LT: return "<";
+    case OP_COMPARE_LE: return "<=";
+    case OP_COMPARE_GT: return ">";
+    case OP_COMPARE_GE: return ">=";
+    }
+    return "";
+}
+
+/* The operand that is a number stands for an absent input. */
+static void
+put_operand(struct list *l, const struct graph_node *node)
+{
+    const union op_params *p = &node->params;
+    bool absent = false;
+
+    for (int i = 0; i < node->n_in; i++)
+        absent = absent || node->in[i] < 0;
+    if (node->op == OP_COMPARE && absent)
+        list_put(l, "%s %g", compare_sign(p->compare.how), p->compare.value);
+    else if (node->op == OP_COMPARE)
+        list_put(l, "%s", compare_sign(p->compare.how));
+    else if (absent)
+        list_put(l, "with %g", p->binary.value);
+}
+
+static void
+put_norm(struct list *l, enum op op, const union op_params *p)
+{
+    if (op == OP_STATS_TRACK)
+        list_put(l, "momentum %g n %" PRId64, p->batch_norm.momentum,
+                 p->batch_norm.n);
+    else if (op == OP_BATCH_NORM || op == OP_BATCH_NORM_BWD ||
+             op == OP_BATCH_NORM_EVAL)
+        list_put(l, "eps %g", p->batch_norm.eps);
+    else if (op == OP_GROUP_NORM || op == OP_GROUP_NORM_BWD)
+        list_put(l, "eps %g groups %" PRId64, p->group_norm.eps,
+                 p->group_norm.n_groups);
+    else
+        list_put(l, "eps %g dims %d", p->layer_norm.eps, p->layer_norm.n_dims);
+}
+
+static void
+put_function(struct list *l, enum op op, const union op_params *p)
+{
+    if ((op == OP_GELU || op == OP_GELU_BWD) && p->gelu.tanh)
+        list_put(l, "tanh");
+    else if (op == OP_POW || op == OP_POW_BWD)
+        list_put(l, "exponent %g", p->pow.exponent);
+    else if (op == OP_SOFTPLUS || op == OP_SOFTPLUS_BWD)
+        list_put(l, "beta %g threshold %g", p->softplus.beta,
+                 p->softplus.threshold);
+    else if (op == OP_DROPOUT || op == OP_DROPOUT_BWD)
+        list_put(l, "p %g stream %" PRIu32, p->dropout.p, p->dropout.stream);
+}
+
+static void
+put_move(struct list *l, enum op op, const union op_params *p)
+{
+    if (op == OP_TRANSPOSE)
+        list_put(l, "dims %d,%d", p->transpose.dim0, p->transpose.dim1);
+    else if (op == OP_EMBEDDING || op == OP_EMBEDDING_BWD) {
+        if (p->embedding.has_padding)
+            list_put(l, "padding %" PRId64, p->embedding.padding_index);
+    } else if (op == OP_UPSAMPLE || op == OP_UPSAMPLE_BWD) {
+        list_put(l, "%s",
+                 p->upsample.mode == OP_UPSAMPLE_NEAREST ? "nearest"
+                                                         : "bilinear");
+        if (p->upsample.align_corners)
+            list_put(l, "align_corners");
+    }
+}
+
+static void
+put_matmul(struct list *l, const union op_params *p)
+{
+    if (p->matmul.a_transposed)
+        list_put(l, "a transposed");
+    if (p->matmul.b_transposed)
+        list_put(l, "b transposed");
+}
+
+/* Which set of parameters an op reads; kernels/op.h. */
+static const enum set {
+    NO_SET,
+    CONV,
+    POOL,
+    NORM,
+    LOSS,
+    AXIS,
+    REDUCE,
+    FUNCTION,
+    MOVE,
+    MATMUL,
+    ATTENTION,
+    OPERAND
+} sets[OP_COUNT] = {
+    [OP_CONV2D... OP_CONV_TRANSPOSE2D_DW] = CONV,
+    [OP_MATMUL... OP_MATMUL_DB] = MATMUL,
+    [OP_ATTENTION... OP_ATTENTION_BWD] = ATTENTION,
+    [OP_EMBEDDING... OP_EMBEDDING_BWD] = MOVE,
+    [OP_STATS_TRACK] = NORM,
+    [OP_BATCH_NORM... OP_RMS_NORM_BWD] = NORM,
+    [OP_SOFTMAX... OP_PROD_BWD] = AXIS,
+    [OP_SUM... OP_LOGSUMEXP_BWD] = REDUCE,
+    [OP_COSINE_SIMILARITY... OP_COSINE_SIMILARITY_BWD] = AXIS,
+    [OP_RELU... OP_SOFTPLUS_BWD] = FUNCTION,
+    [OP_ADD... OP_DIV] = OPERAND,
+    [OP_MUL_BWD... OP_DIV_BWD_A] = OPERAND,
+    [OP_COMPARE... OP_WHERE] = OPERAND,
+    [OP_DROPOUT... OP_DROPOUT_BWD] = FUNCTION,
+    [OP_MAX_POOL2D... OP_AVG_POOL2D_BWD] = POOL,
+    [OP_TRANSPOSE] = MOVE,
+    [OP_NARROW... OP_STACK_BWD] = AXIS,
+    [OP_UPSAMPLE... OP_UPSAMPLE_BWD] = MOVE,
+    [OP_CROSS_ENTROPY... OP_CONFUSION] = LOSS,
+};
 
 /* Says what differs from the usual. */
 static void
-put_params(struct list *l, enum op op, const union op_params *p)
+put_params(struct list *l, const struct graph_node *node)
 {
-    if (op == OP_CONV2D || op == OP_CONV2D_DX || op == OP_CONV2D_DW) {
-        print_pair(l, "stride", p->conv.stride, 1);
-        print_pair(l, "padding", p->conv.padding, 0);
-        print_pair(l, "dilation", p->conv.dilation, 1);
-        if (p->conv.groups != 1)
-            list_put(l, "groups %" PRId64, p->conv.groups);
-    } else if (op == OP_MAX_POOL2D || op == OP_AVG_POOL2D ||
-               op == OP_MAX_POOL2D_BWD || op == OP_AVG_POOL2D_BWD) {
-        print_pair(l, "kernel", p->pool.kernel, 0);
-        print_pair(l, "stride", p->pool.stride, 0);
-        print_pair(l, "padding", p->pool.padding, 0);
-        if (p->pool.count_include_pad)
-            list_put(l, "count_include_pad");
-    } else if (op == OP_BATCH_NORM || op == OP_BATCH_NORM_BWD ||
-               op == OP_BATCH_NORM_EVAL) {
-        list_put(l, "eps %g", p->batch_norm.eps);
-    } else if (op == OP_STATS_TRACK) {
-        list_put(l, "momentum %g n %" PRId64, p->batch_norm.momentum,
-                 p->batch_norm.n);
-    } else if (op == OP_LAYER_NORM || op == OP_LAYER_NORM_BWD) {
-        list_put(l, "eps %g dims %d", p->layer_norm.eps, p->layer_norm.n_dims);
-    } else if (op == OP_DROPOUT || op == OP_DROPOUT_BWD) {
-        list_put(l, "p %g stream %" PRIu32, p->dropout.p, p->dropout.stream);
-    } else if (op == OP_GELU || op == OP_GELU_BWD) {
-        if (p->gelu.tanh)
-            list_put(l, "tanh");
-    } else if (op == OP_CROSS_ENTROPY || op == OP_CROSS_ENTROPY_BWD ||
-               op == OP_CORRECT) {
-        print_loss_params(l, p);
+    const union op_params *p = &node->params;
+
+    switch (sets[node->op]) {
+    case NO_SET: break;
+    case CONV: put_conv(l, p); break;
+    case POOL: put_pool(l, p); break;
+    case NORM: put_norm(l, node->op, p); break;
+    case LOSS: put_loss(l, node->op, p); break;
+    case AXIS: put_axis(l, node->op, p); break;
+    case REDUCE: put_reduce(l, node->op, p); break;
+    case FUNCTION: put_function(l, node->op, p); break;
+    case MOVE: put_move(l, node->op, p); break;
+    case MATMUL: put_matmul(l, p); break;
+    case ATTENTION: put_attention(l, p); break;
+    case OPERAND: put_operand(l, node); break;
     }
 }
 
@@ -115,7 +301,7 @@ print_params(FILE *f, const struct graph_node *node)
 {
     struct list l = {f, false};
 
-    put_params(&l, node->op, &node->params);
+    put_params(&l, node);
     if (l.any)
         fputs(")", f);
 }
@@ -129,7 +315,8 @@ outside_words(const struct graph *g, const struct graph_value *v, char *text,
     static const char *const init_name[] = {[GRAPH_INIT_UNIFORM] = "uniform",
                                             [GRAPH_INIT_NORMAL] = "normal",
                                             [GRAPH_INIT_ZERO] = "zeros",
-                                            [GRAPH_INIT_ONE] = "ones"};
+                                            [GRAPH_INIT_ONE] = "ones",
+                                            [GRAPH_INIT_CONSTANT] = "all"};
 
     text[0] = '\0';
     if (v->kind == GRAPH_PARAM) {
@@ -137,6 +324,9 @@ outside_words(const struct graph *g, const struct graph_value *v, char *text,
 
         if (p->init == GRAPH_INIT_UNIFORM)
             snprintf(text, size, "uniform +-%.4g%s", p->bound,
+                     p->autocast ? ", may be cast" : "");
+        else if (p->init == GRAPH_INIT_NORMAL || p->init == GRAPH_INIT_CONSTANT)
+            snprintf(text, size, "%s %.4g%s", init_name[p->init], p->bound,
                      p->autocast ? ", may be cast" : "");
         else
             snprintf(text, size, "%s%s", init_name[p->init],

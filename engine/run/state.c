@@ -177,7 +177,21 @@ fill_tensor_values(float *w, int64_t n, enum graph_init init, double bound,
         for (int64_t i = 0; i < n; i++)
             w[i] = 1.0f;
         break;
+    case GRAPH_INIT_CONSTANT:
+        for (int64_t i = 0; i < n; i++)
+            w[i] = (float)bound;
+        break;
     }
+}
+
+/* The row of an embedding that padding reads. */
+static void
+zero_padding(float *w, const struct graph_param *p)
+{
+    const int64_t width = tensor_n_elems(&p->desc) / p->desc.dim[0];
+
+    if (p->has_zero_row)
+        memset(w + p->zero_row * width, 0, (size_t)width * sizeof(*w));
 }
 
 void
@@ -191,6 +205,7 @@ state_init_weights(struct state *state, const struct graph *graph)
         fill_tensor_values(state->weights + t->offset, t->n_elems, p->init,
                            p->bound, state->seed,
                            PHILOX_STREAM_WEIGHTS + (uint32_t)i);
+        zero_padding(state->weights + t->offset, p);
     }
     for (int i = 0; i < state->n_buffers; i++) {
         const struct state_tensor *t = &state->buffer[i];

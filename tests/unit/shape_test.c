@@ -12,7 +12,7 @@
 
 #include "engine/graph/shape.h"
 
-/* "f32[2,3]nhwc", as tensor_format() writes it; "-" is an absent one. */
+/* "f32[2,3,4,4]nhwc" or "f32[2,3,4]nlc", as tensor_format() writes it; "-" is an absent one. */
 static struct tensor_desc
 parse_desc(const char *text)
 {
@@ -38,7 +38,7 @@ parse_desc(const char *text)
         t.dim[t.rank++] = strtoll(s, &end, 10);
         s = end;
     }
-    t.layout = strcmp(s, "]nhwc") == 0 ? TENSOR_NHWC : TENSOR_ROW;
+    t.layout = s[1] == 'n' ? TENSOR_NHWC : TENSOR_ROW;
     return t;
 }
 
@@ -152,13 +152,13 @@ static const struct example examples[] = {
      "f32[2,3,8,8]nhwc", "f32[2,3,8,8]nhwc", 0},
     {OP_CONV2D_DW, CONV(2, 1, 1, 1), "f32[2,4,4,4]nhwc f32[2,3,8,8]nhwc",
      "f32[4,3,3,3]", "f32[4,3,3,3]", 0},
-    {OP_CONV1D, CONV(1, 0, 2, 2), "f32[2,4,9]nhwc f32[6,2,3] f32[6]",
-     "f32[2,6,5]nhwc", NULL, 0},
-    {OP_CONV1D, CONV(1, 0, 1, 1), "f32[2,4,2]nhwc f32[6,4,3] -",
+    {OP_CONV1D, CONV(1, 0, 2, 2), "f32[2,4,9]nlc f32[6,2,3] f32[6]",
+     "f32[2,6,5]nlc", NULL, 0},
+    {OP_CONV1D, CONV(1, 0, 1, 1), "f32[2,4,2]nlc f32[6,4,3] -",
      "!a kernel of 3 does not fit into signals of 2 with padding 0", NULL, 0},
-    {OP_CONV1D_DX, CONV(1, 0, 1, 1), "f32[2,6,7]nhwc f32[6,4,3]",
-     "f32[2,4,9]nhwc", "f32[2,4,9]nhwc", 0},
-    {OP_CONV1D_DW, CONV(1, 0, 1, 1), "f32[2,6,7]nhwc f32[2,4,9]nhwc",
+    {OP_CONV1D_DX, CONV(1, 0, 1, 1), "f32[2,6,7]nlc f32[6,4,3]",
+     "f32[2,4,9]nlc", "f32[2,4,9]nlc", 0},
+    {OP_CONV1D_DW, CONV(1, 0, 1, 1), "f32[2,6,7]nlc f32[2,4,9]nlc",
      "f32[6,4,3]", "f32[6,4,3]", 0},
     {OP_CONV_TRANSPOSE2D, CONV(2, 1, 1, 2),
      "f32[2,4,5,5]nhwc f32[4,3,3,3] f32[6]", "f32[2,6,9,9]nhwc", NULL, 0},
@@ -212,8 +212,8 @@ static const struct example examples[] = {
      "!x [2,3,4] and w [3] do not fit together", NULL, 0},
     {OP_PRELU_DX, NONE, "f16[2,3] f16[2,3] f16[1]", "f16[2,3]", NULL, 0},
     {OP_PRELU_DW, NONE, "f16[2,3] f16[2,3]", "f32[3]", "f32[3]", 0},
-    {OP_BATCH_NORM, NONE, "f16[2,3,5]nhwc f32[3] f32[3]",
-     "f16[2,3,5]nhwc f32[3] f32[3]", NULL, 0},
+    {OP_BATCH_NORM, NONE, "f16[2,3,5]nlc f32[3] f32[3]",
+     "f16[2,3,5]nlc f32[3] f32[3]", NULL, 0},
     {OP_BATCH_NORM_EVAL, NONE, "f16[2,3] - - f32[3] f32[3]", "f16[2,3]", NULL,
      0},
     {OP_BATCH_NORM_BWD, NONE, "f16[2,3] f16[2,3] f32[3] f32[3] f32[3]",
@@ -247,7 +247,7 @@ static const struct example examples[] = {
      0},
     {OP_PROD_BWD, AXIS(1), "f32[2,4] f32[2,3,4]", "f32[2,3,4]", NULL, 0},
     {OP_SUM, DIMS(6, false), "f32[2,3,4,5]", "f32[2,5]", NULL, 0},
-    {OP_SUM, DIMS(8, false), "f32[2,3,4,5]nhwc", "f32[2,3,4]nhwc", NULL, 0},
+    {OP_SUM, DIMS(8, false), "f32[2,3,4,5]nhwc", "f32[2,3,4]nlc", NULL, 0},
     {OP_SUM, DIMS(2, false), "f32[2,3,4,5]nhwc", "f32[2,4,5]", NULL, 0},
     {OP_SUM_BWD, DIMS(6, false), "f32[2,5]", "f32[2,3,4,5]", "f32[2,3,4,5]", 0},
     {OP_SUM_BWD, DIMS(6, false), "f32[2,4]", "!cannot take dy [2,4]",
@@ -317,10 +317,10 @@ static const struct example examples[] = {
     {OP_FLATTEN, NONE, "f16[2,3,5,4]nhwc", "f16[2,60]", NULL, 0},
     {OP_UNFLATTEN, NONE, "f16[2,60]", "f16[2,3,5,4]nhwc", "f16[2,3,5,4]nhwc",
      0},
-    {OP_RELAYOUT, NONE, "f16[2,3,5]", "f16[2,3,5]nhwc", "f16[2,3,5]nhwc", 0},
+    {OP_RELAYOUT, NONE, "f16[2,3,5]", "f16[2,3,5]nlc", "f16[2,3,5]nlc", 0},
     {OP_RELAYOUT, NONE, "f16[2,3]", "!cannot take x [2,3]", "f16[2,3]", 0},
     {OP_RESHAPE, NONE, "bool[2,3,5]", "bool[2,15]", "bool[2,15]", 0},
-    {OP_RESHAPE, NONE, "f16[2,3,5]nhwc", "!cannot take x [2,3,5]", "f16[2,15]",
+    {OP_RESHAPE, NONE, "f16[2,3,5]nlc", "!cannot take x [2,3,5]", "f16[2,15]",
      0},
     {OP_TRANSPOSE, {.transpose = {1, 2}}, "f16[2,3,5]", "f16[2,5,3]", NULL, 0},
     {OP_NARROW, PART(1, 1, 2), "f16[2,3,4,4]nhwc", "f16[2,2,4,4]nhwc", NULL, 0},
