@@ -120,6 +120,9 @@ in_length(enum op op, const union op_params *params,
 
     if (op == OP_CROSS_ENTROPY_BWD) /* in 0 is the scalar dloss */
         return channels(&in[1]);
+    /* What is summed over lies first when a is transposed, and in dy. */
+    if (op == OP_MATMUL_DB || (op == OP_MATMUL && params->matmul.a_transposed))
+        return in[0].dim[in[0].rank - 2];
     if (op != OP_LAYER_NORM && op != OP_LAYER_NORM_BWD && op != OP_RMS_NORM &&
         op != OP_RMS_NORM_BWD)
         return in[0].rank > 0 ? in[0].dim[in[0].rank - 1] : 1;
@@ -275,6 +278,32 @@ op_reduce_length(enum op op, const union op_params *params,
 
 /* ---- cost ---------------------------------------------------------------- */
 
+/* Two products of head size for each query and key that it sees; backward does
+ * five. What a mask hides counts: it is not known here. */
+static double
+attention_flops(enum op op, const union op_params *params,
+                const struct tensor_desc *in)
+{
+    const bool backward = op == OP_ATTENTION_BWD;
+    const struct tensor_desc *q = &in[backward ? 1 : 0];
+    const struct tensor_desc *k = &in[backward ? 2 : 1];
+    const bool packed = k->dtype == DTYPE_NONE;
+    const int64_t n_queries = q->dim[1];
+    const int64_t n_keys = packed ? n_queries : k->dim[1];
+    const double size = (double)(q->dim[2] / (packed ? 3 : 1));
+    double pairs = (double)n_queries * (double)n_keys;
+
+    if (params->attention.causal) {
+        pairs = 0;
+        for (int64_t t = 0; t < n_queries; t++) {
+            const int64_t seen = t + 1 + n_keys - n_queries;
+
+            pairs += seen > 0 ? (double)seen : 0;
+        }
+    }
+    return (backward ? 10 : 4) * pairs * size * (double)q->dim[0];
+}
+
 double
 op_flops(enum op op, const union op_params *params,
          const struct tensor_desc *in, const struct tensor_desc *out)
@@ -284,7 +313,8 @@ op_flops(enum op op, const union op_params *params,
 
     switch (op_info(op)->reduce) {
     case OP_REDUCE_IN:
-        if (op == OP_LINEAR || op == OP_LINEAR_DX)
+        if (op == OP_LINEAR || op == OP_LINEAR_DX || op == OP_MATMUL ||
+            op == OP_MATMUL_DA || op == OP_MATMUL_DB)
             return 2 * length * (double)tensor_n_elems(&out[0]);
         break;
     case OP_REDUCE_ROWS:
@@ -303,9 +333,9 @@ op_flops(enum op op, const union op_params *params,
     case OP_REDUCE_AXIS:
     case OP_REDUCE_DIMS:
     case OP_REDUCE_SPREAD:
-    case OP_REDUCE_KEYS:
     case OP_REDUCE_GROUP:
     case OP_REDUCE_ALL: break;
+    case OP_REDUCE_KEYS: return attention_flops(op, params, in);
     }
     /* Everything else: one operation an element of the largest tensor. */
     for (int i = 0; i < op_info(op)->n_in; i++)

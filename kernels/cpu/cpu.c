@@ -14,6 +14,7 @@
 #include "kernels/cpu/layer_norm.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/loss.h"
+#include "kernels/cpu/matmul.h"
 #include "kernels/cpu/pool2d.h"
 #include "kernels/cpu/shape.h"
 
@@ -38,6 +39,9 @@ const struct kernel_table cpu_table = {
             [OP_CONV_TRANSPOSE2D] = &conv_lift_kernel,
             [OP_CONV_TRANSPOSE2D_DX] = &conv_lift_kernel,
             [OP_CONV_TRANSPOSE2D_DW] = &conv_lift_kernel,
+            [OP_MATMUL] = &matmul_product,
+            [OP_MATMUL_DA] = &matmul_product,
+            [OP_MATMUL_DB] = &matmul_product,
             [OP_BATCH_NORM] = &batch_norm_forward,
             [OP_BATCH_NORM_EVAL] = &batch_norm_eval,
             [OP_BATCH_NORM_BWD] = &batch_norm_backward,

@@ -34,6 +34,8 @@ static const struct {
 } pairs[] = {
     {OP_LINEAR, OP_LINEAR_DX},
     {OP_LINEAR, OP_LINEAR_DW},
+    {OP_MATMUL, OP_MATMUL_DA},
+    {OP_MATMUL, OP_MATMUL_DB},
     {OP_CONV2D, OP_CONV2D_DX},
     {OP_CONV2D, OP_CONV2D_DW},
     {OP_CONV2D, OP_BIAS_GRAD},

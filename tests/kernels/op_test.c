@@ -168,6 +168,52 @@ test_op_reduce_length_of_sums(void **state)
 }
 
 static void
+test_op_products(void **state)
+{
+    const struct tensor_desc a =
+        tensor_make(DTYPE_F32, 3, (int64_t[]){2, 7, 5});
+    const struct tensor_desc b =
+        tensor_make(DTYPE_F32, 3, (int64_t[]){2, 5, 3});
+    const struct tensor_desc y =
+        tensor_make(DTYPE_F32, 3, (int64_t[]){2, 7, 3});
+    const struct tensor_desc in[2] = {a, b}, da_in[2] = {y, b};
+    const struct tensor_desc db_in[2] = {y, a};
+    union op_params p = {.matmul = {.a_transposed = false}};
+
+    (void)state;
+    assert_int_equal(op_reduce_length(OP_MATMUL, &p, in, &y), 5);
+    assert_int_equal(op_reduce_length(OP_MATMUL_DA, &p, da_in, &a), 3);
+    assert_int_equal(op_reduce_length(OP_MATMUL_DB, &p, db_in, &b), 7);
+    assert_true(op_flops(OP_MATMUL, &p, in, &y) == 2.0 * 2 * 7 * 5 * 3);
+    assert_true(op_flops(OP_MATMUL_DB, &p, db_in, &b) == 2.0 * 2 * 7 * 5 * 3);
+    p.matmul.a_transposed = true;
+    assert_int_equal(op_reduce_length(OP_MATMUL, &p, in, &y), 7);
+}
+
+/* A causal triangle counts once; queries that see no key count nothing. */
+static void
+test_op_attention_flops(void **state)
+{
+    const struct tensor_desc none = {.dtype = DTYPE_NONE};
+    const struct tensor_desc q =
+        tensor_make(DTYPE_F32, 3, (int64_t[]){2, 4, 6});
+    const struct tensor_desc k =
+        tensor_make(DTYPE_F32, 3, (int64_t[]){2, 3, 6});
+    const struct tensor_desc qkv =
+        tensor_make(DTYPE_F32, 3, (int64_t[]){2, 4, 18});
+    const struct tensor_desc in[4] = {q, k, k, none};
+    const struct tensor_desc packed[4] = {qkv, none, none, none};
+    union op_params p = {.attention = {.n_heads = 2}};
+
+    (void)state;
+    assert_true(op_flops(OP_ATTENTION, &p, in, &q) == 4.0 * 2 * 12 * 6);
+    assert_true(op_flops(OP_ATTENTION, &p, packed, &q) == 4.0 * 2 * 16 * 6);
+    p.attention.causal = true; /* 0, 1, 2, 3 keys */
+    assert_true(op_flops(OP_ATTENTION, &p, in, &q) == 4.0 * 2 * 6 * 6);
+    assert_int_equal(op_reduce_length(OP_ATTENTION, &p, in, &q), 3 + 3);
+}
+
+static void
 test_op_tensor_layouts(void **state)
 {
     const struct tensor_desc t = tensor_make_nhwc(DTYPE_F16, 2, 3, 4, 5);
@@ -266,6 +312,8 @@ main(void)
         cmocka_unit_test(test_op_reduce_length_lifted),
         cmocka_unit_test(test_op_reduce_length_norms),
         cmocka_unit_test(test_op_reduce_length_of_sums),
+        cmocka_unit_test(test_op_products),
+        cmocka_unit_test(test_op_attention_flops),
         cmocka_unit_test(test_op_tensor_layouts),
         cmocka_unit_test(test_op_tensor_axes),
         cmocka_unit_test(test_op_backend_names_what_is_missing),
