@@ -2,6 +2,7 @@
 #include "kernels/cpu/cpu.h"
 
 /* One header a family: more than eight, as the table names them all. */
+#include "kernels/cpu/attention.h"
 #include "kernels/cpu/batch_norm.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/conv2d.h"
@@ -42,6 +43,8 @@ const struct kernel_table cpu_table = {
             [OP_MATMUL] = &matmul_product,
             [OP_MATMUL_DA] = &matmul_product,
             [OP_MATMUL_DB] = &matmul_product,
+            [OP_ATTENTION] = &attention_forward,
+            [OP_ATTENTION_BWD] = &attention_backward,
             [OP_BATCH_NORM] = &batch_norm_forward,
             [OP_BATCH_NORM_EVAL] = &batch_norm_eval,
             [OP_BATCH_NORM_BWD] = &batch_norm_backward,

@@ -166,6 +166,17 @@ class_of(enum check_fill fill, struct check_rng *rng, int64_t i, int64_t limit)
     return limit > 0 ? (int32_t)(r % (uint64_t)limit) : 0;
 }
 
+static void
+put_bool(uint8_t *data, const struct tensor_desc *t, int64_t i,
+         enum check_fill fill, struct check_rng *rng)
+{
+    const int64_t row = t->rank > 0 ? i / t->dim[t->rank - 1] : 0;
+
+    data[i] = (uint8_t)(check_random(rng) >> 32 & 1);
+    if (fill == CHECK_MASK && row % 3 == 1)
+        data[i] = 0;
+}
+
 void
 check_fill(void *data, const struct tensor_desc *t, enum check_fill fill,
            struct check_rng *rng, const struct kernel_sig *sig, int64_t limit)
@@ -176,7 +187,7 @@ check_fill(void *data, const struct tensor_desc *t, enum check_fill fill,
         int64_t index[TENSOR_MAX_RANK];
 
         if (t->dtype == DTYPE_BOOL) {
-            ((uint8_t *)data)[i] = (uint8_t)(check_random(rng) >> 32 & 1);
+            put_bool(data, t, i, fill, rng);
         } else if (t->dtype != DTYPE_I32) {
             put_float(data, t, i, fill, rng);
         } else if (fill == CHECK_WINDOW) {

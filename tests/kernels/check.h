@@ -32,7 +32,8 @@ enum check_fill {
     CHECK_POSITIVE,
     CHECK_CLASS,     /* i32: 0 .. classes - 1, some -100 */
     CHECK_CLASS_BAD, /* one below, one above */
-    CHECK_WINDOW     /* i32: a position in each pooling window */
+    CHECK_WINDOW,    /* i32: a position in each pooling window */
+    CHECK_MASK       /* bool: every third row 0 throughout */
 };
 
 struct check_rng {
