@@ -153,7 +153,7 @@ union op_params {
         double label_smoothing;
         bool has_ignore_index;
         int64_t ignore_index;
-        int64_t k; /* >= 1 */
+        int64_t k; /* 0: 1 */
         double beta, delta;
         bool log_target;
         double factor;

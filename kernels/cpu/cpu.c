@@ -16,6 +16,8 @@
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/loss.h"
 #include "kernels/cpu/matmul.h"
+#include "kernels/cpu/metric.h"
+#include "kernels/cpu/nll.h"
 #include "kernels/cpu/pool2d.h"
 #include "kernels/cpu/shape.h"
 
@@ -99,7 +101,16 @@ const struct kernel_table cpu_table = {
             [OP_L1_BWD] = &loss_backward,
             [OP_BCE_WITH_LOGITS] = &loss_forward,
             [OP_BCE_WITH_LOGITS_BWD] = &loss_backward,
-            [OP_CORRECT] = &cross_entropy_correct,
+            [OP_NLL] = &nll_forward,
+            [OP_NLL_BWD] = &nll_backward,
+            [OP_SMOOTH_L1] = &loss_forward,
+            [OP_SMOOTH_L1_BWD] = &loss_backward,
+            [OP_HUBER] = &loss_forward,
+            [OP_HUBER_BWD] = &loss_backward,
+            [OP_KL_DIV] = &loss_forward,
+            [OP_KL_DIV_BWD] = &loss_backward,
+            [OP_CORRECT] = &metric_correct,
+            [OP_CONFUSION] = &metric_confusion,
         },
     .flat =
         {

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
+#include "kernels/cpu/class_rows.h"
 #include "kernels/cpu/clones.h"
-#include "kernels/cpu/convert.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vmath.h"
 
@@ -12,41 +12,31 @@
 #define ITEM_ELEMS 8192
 
 struct rows_args {
+    struct class_rows r;
     const float *x;
-    const int32_t *target;
     float *dx;
     double *part; /* one an item */
-    int64_t rows, classes, rows_per_item;
+    int64_t rows_per_item;
     double smoothing;
-    bool has_ignore;
-    int64_t ignore;
     float g;
 };
 
 static struct rows_args
 args_make(const struct kernel_sig *sig, int x_in)
 {
-    const struct tensor_desc *x = &sig->in[x_in];
-    struct rows_args a = {
-        .classes = x->layout == TENSOR_NHWC ? x->dim[1]
-                   : x->rank > 0            ? x->dim[x->rank - 1]
-                                            : 1,
-        .smoothing = sig->params.loss.label_smoothing,
-        .has_ignore = sig->params.loss.has_ignore_index,
-        .ignore = sig->params.loss.ignore_index,
-    };
+    struct rows_args a = {.r = class_rows_make(sig, x_in),
+                          .smoothing = sig->params.loss.label_smoothing};
 
-    a.rows = a.classes > 0 ? tensor_n_elems(x) / a.classes
-                           : tensor_n_elems(&sig->in[x_in + 1]);
-    a.rows_per_item =
-        a.classes > 0 && a.classes < ITEM_ELEMS ? ITEM_ELEMS / a.classes : 1;
+    a.rows_per_item = a.r.classes > 0 && a.r.classes < ITEM_ELEMS
+                          ? ITEM_ELEMS / a.r.classes
+                          : 1;
     return a;
 }
 
 static int64_t
 n_items(const struct rows_args *a)
 {
-    return (a->rows + a->rows_per_item - 1) / a->rows_per_item;
+    return (a->r.rows + a->rows_per_item - 1) / a->rows_per_item;
 }
 
 static bool
@@ -124,7 +114,7 @@ row_exp_sum(const float *x, double max, int64_t n)
 static double
 row_loss(const struct rows_args *a, const float *x, int64_t t)
 {
-    const int64_t n = a->classes;
+    const int64_t n = a->r.classes;
     const float max = row_max(x, n);
     const double log_sum = log(row_exp_sum(x, (double)max, n));
     const double nll = log_sum - ((double)x[t] - (double)max);
@@ -138,18 +128,6 @@ row_loss(const struct rows_args *a, const float *x, int64_t t)
            a->smoothing * (log_sum - shifted / (double)n);
 }
 
-static bool
-in_range(const struct rows_args *a, int64_t t)
-{
-    return t >= 0 && t < a->classes;
-}
-
-static bool
-ignored(const struct rows_args *a, int64_t t)
-{
-    return a->has_ignore && t == a->ignore;
-}
-
 /* ---- loss ---------------------------------------------------------------- */
 
 static void
@@ -159,14 +137,15 @@ forward_item(const void *ctx, int64_t item)
     const int64_t begin = item * a->rows_per_item;
     double sum = 0;
 
-    for (int64_t row = begin; row < begin + a->rows_per_item && row < a->rows;
+    for (int64_t row = begin; row < begin + a->rows_per_item && row < a->r.rows;
          row++) {
-        const int64_t t = a->target[row];
+        const int64_t t = a->r.target[row];
 
-        if (ignored(a, t))
+        if (class_rows_ignored(&a->r, t))
             continue;
-        sum += in_range(a, t) ? row_loss(a, a->x + row * a->classes, t)
-                              : (double)NAN;
+        sum += class_rows_in_range(&a->r, t)
+                   ? row_loss(a, a->x + row * a->r.classes, t)
+                   : (double)NAN;
     }
     a->part[item] = sum;
 }
@@ -189,9 +168,9 @@ run_forward(const struct kernel_call *call)
     double sum = 0;
 
     a.x = call->in[0];
-    a.target = call->in[1];
+    a.r.target = call->in[1];
     a.part = call->workspace;
-    parallel_run(n_items(&a), 4 * a.rows * a.classes, call->sig->threads,
+    parallel_run(n_items(&a), 4 * a.r.rows * a.r.classes, call->sig->threads,
                  forward_item, &a);
     for (int64_t i = 0; i < n_items(&a); i++)
         sum += a.part[i];
@@ -203,15 +182,15 @@ run_forward(const struct kernel_call *call)
 static void
 backward_row(const struct rows_args *a, int64_t row)
 {
-    const int64_t n = a->classes, t = a->target[row];
+    const int64_t n = a->r.classes, t = a->r.target[row];
     const float *x = a->x + row * n;
     float *dx = a->dx + row * n;
     const double share = a->smoothing / (double)n;
     double max, inv_sum, p;
 
-    if (ignored(a, t) || !in_range(a, t)) {
+    if (class_rows_ignored(&a->r, t) || !class_rows_in_range(&a->r, t)) {
         for (int64_t i = 0; i < n; i++)
-            dx[i] = ignored(a, t) ? 0.0f : NAN;
+            dx[i] = class_rows_ignored(&a->r, t) ? 0.0f : NAN;
         return;
     }
     max = (double)row_max(x, n);
@@ -227,7 +206,7 @@ backward_item(const void *ctx, int64_t item)
     const struct rows_args *a = ctx;
     const int64_t begin = item * a->rows_per_item;
 
-    for (int64_t row = begin; row < begin + a->rows_per_item && row < a->rows;
+    for (int64_t row = begin; row < begin + a->rows_per_item && row < a->r.rows;
          row++)
         backward_row(a, row);
 }
@@ -239,48 +218,11 @@ run_backward(const struct kernel_call *call)
     const float *dloss = call->in[0], *inv_count = call->in[3];
 
     a.x = call->in[1];
-    a.target = call->in[2];
+    a.r.target = call->in[2];
     a.dx = call->out[0];
     a.g = dloss[0] * inv_count[0];
-    parallel_run(n_items(&a), 4 * a.rows * a.classes, call->sig->threads,
+    parallel_run(n_items(&a), 4 * a.r.rows * a.r.classes, call->sig->threads,
                  backward_item, &a);
-}
-
-/* ---- right answers ------------------------------------------------------- */
-
-/* Whether element t of the row is the first maximum, and none is NaN. */
-static bool
-row_correct(const void *x, enum dtype dtype, int64_t begin, int64_t n,
-            int64_t t)
-{
-    const float best = convert_get(x, dtype, begin + t);
-
-    for (int64_t i = 0; i < n; i++) {
-        const float v = convert_get(x, dtype, begin + i);
-
-        if (isnan(v) || (i < t ? v >= best : v > best))
-            return false;
-    }
-    return true;
-}
-
-static void
-run_correct(const struct kernel_call *call)
-{
-    struct rows_args a = args_make(call->sig, 0);
-    float *count = call->out[0];
-    int64_t n = 0;
-
-    a.target = call->in[1];
-    for (int64_t row = 0; row < a.rows; row++) {
-        const int64_t t = a.target[row];
-
-        if (!ignored(&a, t) && in_range(&a, t) &&
-            row_correct(call->in[0], call->sig->in[0].dtype, row * a.classes,
-                        a.classes, t))
-            n++;
-    }
-    count[0] = (float)n;
 }
 
 const struct kernel cross_entropy_forward = {.supports = supports,
@@ -288,4 +230,3 @@ const struct kernel cross_entropy_forward = {.supports = supports,
                                              .run = run_forward};
 const struct kernel cross_entropy_backward = {.supports = supports,
                                               .run = run_backward};
-const struct kernel cross_entropy_correct = {.run = run_correct};

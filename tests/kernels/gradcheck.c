@@ -72,6 +72,10 @@ static const struct {
     {OP_MSE, OP_MSE_BWD},
     {OP_L1, OP_L1_BWD},
     {OP_BCE_WITH_LOGITS, OP_BCE_WITH_LOGITS_BWD},
+    {OP_NLL, OP_NLL_BWD},
+    {OP_SMOOTH_L1, OP_SMOOTH_L1_BWD},
+    {OP_HUBER, OP_HUBER_BWD},
+    {OP_KL_DIV, OP_KL_DIV_BWD},
 };
 #define N_PAIRS (int)(sizeof(pairs) / sizeof(pairs[0]))
 
