@@ -351,6 +351,22 @@ count_parameters(const struct state *s)
     return n;
 }
 
+/* What the data sets have to say. */
+static int
+warn_of_data(const struct engine *e, struct err *err)
+{
+    const struct dataset *set[] = {e->source.train, e->source.validation};
+
+    for (size_t i = 0; i < sizeof(set) / sizeof(set[0]); i++) {
+        const char *text = set[i] != NULL ? dataset_warning(set[i]) : NULL;
+        const int rc = text != NULL ? report_warning(&e->report, text, err) : 0;
+
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
 int
 engine_run(struct engine *engine, enum event_outcome *outcome, struct err *err)
 {
@@ -365,7 +381,9 @@ engine_run(struct engine *engine, enum event_outcome *outcome, struct err *err)
     event.u.started.activation_bytes =
         (int64_t)variants_block_bytes(engine->variants);
     event.u.started.policy = engine->policy;
-    const int rc = report_emit(&engine->report, &event, err);
+    int rc = report_emit(&engine->report, &event, err);
+    if (rc == 0)
+        rc = warn_of_data(engine, err);
     return rc != 0 ? rc : loop_run(&engine->loop, outcome, err);
 }
 

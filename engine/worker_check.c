@@ -141,6 +141,10 @@ print_totals(const struct spec *spec, const struct source *s,
         return rc;
     for (int i = 0; i < state->n_params; i++)
         n += state->param[i].n_elems;
+    if (dataset_warning(s->train) != NULL)
+        printf("warning: %s\n", dataset_warning(s->train));
+    if (s->validation != NULL && dataset_warning(s->validation) != NULL)
+        printf("warning: %s\n", dataset_warning(s->validation));
     char *policy = policy_format(spec, spec->device, threads);
     printf("== totals ==\n"
            "samples      %lld, validation %lld\n"

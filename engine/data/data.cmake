@@ -7,13 +7,16 @@ target_sources(traind_engine PRIVATE
     data/idx.c
     data/npy_header.c
     data/npy.c
+    data/safetensors.c
+    data/safetensors_write.c
     data/mask.c
     data/tokens.c
+    data/csv_field.c
+    data/csv.c
+    data/dataset_read.c
     data/dataset_labels.c
     data/dataset.c
     data/dataset_fill.c
-    data/safetensors.c
-    data/safetensors_write.c
     data/order.c
     data/prefetch.c)
 # Checkpoints are the engine's other file format.

@@ -9,26 +9,10 @@
 
 #include "engine/data/dataset_labels.h"
 #include "engine/data/dataset_private.h"
-#include "engine/data/idx.h"
+#include "engine/data/dataset_read.h"
 #include "engine/data/mask.h"
-#include "engine/data/npy.h"
 
 #define N_PIXEL_VALUES 256
-
-static int
-open_array(enum spec_format format, const char *path, struct array *out,
-           struct err *err)
-{
-    switch (format) {
-    case SPEC_FORMAT_IDX: return idx_open(path, out, err);
-    case SPEC_FORMAT_NPY: return npy_open(path, out, err);
-    case SPEC_FORMAT_SAFETENSORS:
-    case SPEC_FORMAT_CSV:
-    case SPEC_FORMAT_TOKENS:
-    case SPEC_FORMAT_TEXT: break;
-    }
-    return err_set(err, ERR_UNSUPPORTED, "%s: a format without a reader", path);
-}
 
 /* What a sample is; see dataset.h. */
 static int
@@ -160,7 +144,7 @@ static int
 open_target(struct dataset *d, const struct spec_source *source,
             struct err *err)
 {
-    int rc = open_array(source->format, d->target_path, &d->target, err);
+    int rc = dataset_read_target(d, source, err);
 
     if (rc < 0)
         return rc;
@@ -193,7 +177,7 @@ static int
 open_both(struct dataset *d, const struct spec_source *source,
           const struct dataset_options *options, struct err *err)
 {
-    int rc = open_array(source->format, d->input_path, &d->input, err);
+    int rc = dataset_read_input(d, source, options, err);
 
     if (rc == 0)
         rc = set_shape(d, source->format, err);
@@ -282,11 +266,9 @@ dataset_open(const struct spec_source *source,
 
     assert(options->n_normalize >= 0);
     *out = NULL;
-    if (!source->present || source->input == NULL)
-        return err_set(err, ERR_SPEC, "data: input is missing");
-    if (!is_of_tokens(source) && source->target == NULL)
-        return err_set(err, ERR_SPEC, "data: target is missing");
-    rc = check_ignore_index(options, err);
+    rc = dataset_read_check(source, err);
+    if (rc == 0)
+        rc = check_ignore_index(options, err);
     if (rc < 0)
         return rc;
     d = calloc(1, sizeof(*d));
@@ -325,6 +307,7 @@ dataset_destroy(struct dataset **dataset)
     free(d->table);
     free(d->mean);
     free(d->std);
+    free(d->warning);
     free(d->input_path);
     free(d->target_path);
     free(d);
@@ -334,6 +317,12 @@ int64_t
 dataset_n_samples(const struct dataset *d)
 {
     return d->n_samples;
+}
+
+const char *
+dataset_warning(const struct dataset *d)
+{
+    return d->warning;
 }
 
 int64_t

@@ -18,10 +18,10 @@
 struct dataset;
 
 /*
- * The first axis counts samples. Without it, a sample is by the file's rank:
+ * The first axis counts samples. Without it, a sample is by the array's rank:
  *   1  [N]           one feature
- *   2  [N, K]        K features
- *   3  IDX: [N, H, W] an image of one channel; npy: [N, L, C], row-major
+ *   2  [N, K]        K features; CSV: a row's columns but the targets
+ *   3  IDX: [N, H, W] an image of one channel; others: [N, L, C], row-major
  *   4  [N, C, H, W]  an image
  * Elements u8 of an IDX file are pixels: v / 255, as torchvision's ToTensor;
  * all others are taken as they are. Then (x - mean) / std per channel (axis C,
@@ -33,6 +33,7 @@ struct dataset;
  */
 struct dataset_options {
     int64_t sequence_length; /* tokens, text */
+    bool to_half;            /* CSV: warn of inputs infinite in float16 */
     /* Class targets: integers >= 0 (in floating files too) or ignore_index;
      * dataset_check_classes() knows the upper end. [N] or [N, 1], or for each
      * part of a sample: [N, T], [N, H, W]. What the source's mask leaves out
@@ -51,6 +52,8 @@ int dataset_open(const struct spec_source *source,
 void dataset_destroy(struct dataset **dataset);
 
 int64_t dataset_n_samples(const struct dataset *d);
+/* What is not wrong but should be known, "FILE: row 5 ...", or NULL. */
+const char *dataset_warning(const struct dataset *d);
 /* For struct order: from one sample's id to the next one's, side by side, and
  * how many ids there are to draw from (0: ids are those of n_samples). */
 int64_t dataset_id_step(const struct dataset *d);

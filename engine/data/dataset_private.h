@@ -13,7 +13,8 @@
 #include "engine/data/tokens.h"
 
 struct dataset {
-    char *input_path, *target_path; /* owned */
+    char *input_path, *target_path; /* owned: names for sentences */
+    char *warning;                  /* owned, or NULL */
     int64_t n_samples;
 
     bool is_tokens; /* of these alone: input, target and labels are none */
@@ -34,6 +35,7 @@ struct dataset {
     int64_t ignore_index;
     int32_t *label;       /* owned; target_elems a sample, when classes */
     struct array target;  /* otherwise */
+    bool has_target;      /* read along with the input */
     int64_t target_elems; /* of a sample */
     int target_rank;
     int64_t target_dim[TENSOR_MAX_RANK - 1];

@@ -12,6 +12,7 @@ open_split(const struct spec *spec, const struct spec_source *from,
 {
     const struct dataset_options options = {
         .sequence_length = spec->data.sequence_length,
+        .to_half = spec->amp.dtype == DTYPE_F16,
         .target_is_class = spec->loss.kind == SPEC_LOSS_CROSS_ENTROPY ||
                            spec->loss.kind == SPEC_LOSS_NLL,
         .has_ignore_index = spec->loss.has_ignore_index,

@@ -4,6 +4,9 @@ traind_add_test(npy_test SOURCES npy_test.c LINKS traind_engine)
 traind_add_test(safetensors_test SOURCES safetensors_test.c LINKS traind_engine)
 traind_add_test(tokens_test SOURCES tokens_test.c LINKS traind_engine)
 traind_add_test(dataset_test SOURCES dataset_test.c LINKS traind_engine m)
+traind_add_test(csv_test SOURCES csv_test.c LINKS traind_engine)
+traind_add_test(dataset_formats_test SOURCES dataset_formats_test.c
+    LINKS traind_engine)
 traind_add_test(dataset_labels_test SOURCES dataset_labels_test.c
     LINKS traind_engine m)
 traind_add_test(dataset_text_test SOURCES dataset_text_test.c
