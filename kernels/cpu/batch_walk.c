@@ -109,42 +109,6 @@ batch_walk_spread(const struct batch_walk *w)
 
 /* ---- statistics ---------------------------------------------------------- */
 
-/* First and second moment about a mean. */
-CPU_CLONES static void
-lines_moments(const struct rows_group *x, const float *mean, float *s1,
-              float *s2)
-{
-    for (int j = 0; j < x->n_lines; j++) {
-        const float *v = x->line[j];
-
-#pragma omp simd
-        for (int64_t i = 0; i < x->width; i++) {
-            const float d = v[i] - mean[i];
-
-            s1[i] += d;
-            s2[i] += d * d;
-        }
-    }
-}
-
-/* The same for four lines at a time. */
-CPU_CLONES static void
-lines_moments_four(const struct rows_group *x, const float *mean, float *s1,
-                   float *s2)
-{
-    const float *v0 = x->line[0], *v1 = x->line[1];
-    const float *v2 = x->line[2], *v3 = x->line[3];
-
-#pragma omp simd
-    for (int64_t i = 0; i < x->width; i++) {
-        const float m = mean[i];
-        const float a = v0[i] - m, b = v1[i] - m, c = v2[i] - m, d = v3[i] - m;
-
-        s1[i] = s1[i] + a + b + c + d;
-        s2[i] = s2[i] + a * a + b * b + c * c + d * d;
-    }
-}
-
 /* Mean and sum of squared deviations of one chunk of rows, in two passes. */
 static void
 stats_chunk(const void *ctx, int64_t item)
@@ -181,10 +145,7 @@ stats_chunk(const void *ctx, int64_t item)
         for (int64_t at = begin + col; at < end;) {
             const struct rows_group g = group(w, w->x_in, at, end, width, buf);
 
-            if (g.n_lines == ROWS_GROUP)
-                lines_moments_four(&g, centre, s1, s2);
-            else
-                lines_moments(&g, centre, s1, s2);
+            rows_add_moments(&g, centre, s1, s2);
             at += g.n_lines * p->line;
         }
         rows_fold(p, col, width, s2, m2);
@@ -304,22 +265,6 @@ batch_walk_stats(const struct batch_walk *w)
 
 /* ---- products ------------------------------------------------------------ */
 
-/* Sums of dy and of dy (x - mean). */
-CPU_CLONES static void
-lines_products(const struct rows_group *dy, const struct rows_group *x,
-               const float *mean, float *s1, float *s2)
-{
-    for (int j = 0; j < x->n_lines; j++) {
-        const float *g = dy->line[j], *v = x->line[j];
-
-#pragma omp simd
-        for (int64_t i = 0; i < x->width; i++) {
-            s1[i] += g[i];
-            s2[i] += g[i] * (v[i] - mean[i]);
-        }
-    }
-}
-
 static void
 products_chunk(const void *ctx, int64_t item)
 {
@@ -342,7 +287,7 @@ products_chunk(const void *ctx, int64_t item)
             const struct rows_group dy =
                 group(w, w->dy_in, at, end, width, dy_buf);
 
-            lines_products(&dy, &x, w->line[0] + col, s1, s2);
+            rows_add_products(&dy, &x, w->line[0] + col, s1, s2);
             at += x.n_lines * p->line;
         }
         rows_fold(p, col, width, s1, part);

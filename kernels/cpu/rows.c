@@ -86,6 +86,73 @@ rows_add(const struct rows_group *g, float *sum)
         add_one(g->line[i], g->width, sum);
 }
 
+CPU_CLONES static void
+lines_moments(const struct rows_group *x, const float *mean, float *s1,
+              float *s2)
+{
+    for (int j = 0; j < x->n_lines; j++) {
+        const float *v = x->line[j];
+
+#pragma omp simd
+        for (int64_t i = 0; i < x->width; i++) {
+            const float d = v[i] - mean[i];
+
+            s1[i] += d;
+            s2[i] += d * d;
+        }
+    }
+}
+
+/* The same for four lines at a time. */
+CPU_CLONES static void
+lines_moments_four(const struct rows_group *x, const float *mean, float *s1,
+                   float *s2)
+{
+    const float *v0 = x->line[0], *v1 = x->line[1];
+    const float *v2 = x->line[2], *v3 = x->line[3];
+
+#pragma omp simd
+    for (int64_t i = 0; i < x->width; i++) {
+        const float m = mean[i];
+        const float a = v0[i] - m, b = v1[i] - m, c = v2[i] - m, d = v3[i] - m;
+
+        s1[i] = s1[i] + a + b + c + d;
+        s2[i] = s2[i] + a * a + b * b + c * c + d * d;
+    }
+}
+
+void
+rows_add_moments(const struct rows_group *g, const float *mean, float *s1,
+                 float *s2)
+{
+    if (g->n_lines == ROWS_GROUP)
+        lines_moments_four(g, mean, s1, s2);
+    else
+        lines_moments(g, mean, s1, s2);
+}
+
+CPU_CLONES static void
+lines_products(const struct rows_group *dy, const struct rows_group *x,
+               const float *mean, float *s1, float *s2)
+{
+    for (int j = 0; j < x->n_lines; j++) {
+        const float *g = dy->line[j], *v = x->line[j];
+
+#pragma omp simd
+        for (int64_t i = 0; i < x->width; i++) {
+            s1[i] += g[i];
+            s2[i] += g[i] * (v[i] - mean[i]);
+        }
+    }
+}
+
+void
+rows_add_products(const struct rows_group *dy, const struct rows_group *x,
+                  const float *mean, float *s1, float *s2)
+{
+    lines_products(dy, x, mean, s1, s2);
+}
+
 int64_t
 rows_segment(const struct rows_plan *plan, int64_t column)
 {

@@ -50,6 +50,15 @@ struct rows_group rows_view(const struct rows_plan *plan, const void *data,
 /* sum[i] += each line's element i, in the order of the lines. */
 void rows_add(const struct rows_group *g, float *sum);
 
+/* Moments about mean, which has a number for each position: s1 += x - mean,
+ * s2 += (x - mean)^2. */
+void rows_add_moments(const struct rows_group *x, const float *mean, float *s1,
+                      float *s2);
+
+/* s1 += dy, s2 += dy (x - mean). */
+void rows_add_products(const struct rows_group *dy, const struct rows_group *x,
+                       const float *mean, float *s1, float *s2);
+
 /* Width of a segment of the line that starts at column. */
 int64_t rows_segment(const struct rows_plan *plan, int64_t column);
 
