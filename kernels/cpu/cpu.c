@@ -11,6 +11,7 @@
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/flat.h"
+#include "kernels/cpu/group_norm.h"
 #include "kernels/cpu/join.h"
 #include "kernels/cpu/layer_norm.h"
 #include "kernels/cpu/linear.h"
@@ -52,6 +53,10 @@ const struct kernel_table cpu_table = {
             [OP_BATCH_NORM_BWD] = &batch_norm_backward,
             [OP_LAYER_NORM] = &layer_norm_forward,
             [OP_LAYER_NORM_BWD] = &layer_norm_backward,
+            [OP_GROUP_NORM] = &group_norm_forward,
+            [OP_GROUP_NORM_BWD] = &group_norm_backward,
+            [OP_RMS_NORM] = &layer_norm_forward,
+            [OP_RMS_NORM_BWD] = &layer_norm_backward,
             [OP_RELU] = &elementwise_unary,
             [OP_RELU_BWD] = &elementwise_binary,
             [OP_GELU] = &elementwise_unary,

@@ -14,6 +14,10 @@
 #define CHUNK_ROWS_MIN 16
 /* Forward: elements of an item of parallel_run. */
 #define ITEM_ELEMS 8192
+/* Mean squares that float32 sums of squares get right; what lies outside goes
+ * the slow way, in double. */
+#define SQUARE_MIN 1e-25
+#define SQUARE_MAX 1e+36
 
 /* A tensor as rows x len in logical order. */
 struct matrix {
@@ -24,12 +28,13 @@ struct matrix {
 struct norm {
     int64_t rows, len;
     int64_t rows_per_item;
+    bool centred; /* false: rms_norm, where the mean is taken as 0 */
     struct matrix x, dy;
     const void *w, *b; /* or NULL */
     enum dtype tw, tb;
     void *y; /* or dx; may be NULL for dx */
     enum dtype ty;
-    float *mean, *rstd; /* written forward */
+    float *mean, *rstd; /* written forward; no mean in rms_norm */
     const float *mean_in, *rstd_in;
     double eps;
     float *part; /* [item][2][len] */
@@ -138,14 +143,15 @@ block_accumulate(const float *dy, const float *xhat, int64_t n, float *dw,
 
 /* ---- forward ------------------------------------------------------------- */
 
-static void
+/* False: these are not numbers for float32. */
+static bool
 row_stats(const struct norm *k, int64_t row, float *mean, float *rstd)
 {
     const double len = (double)k->len;
     double sum = 0, s1 = 0, s2 = 0, rest, var;
     float centre, buf[CONVERT_BLOCK];
 
-    for (int64_t i = 0; i < k->len; i += CONVERT_BLOCK) {
+    for (int64_t i = 0; i < k->len && k->centred; i += CONVERT_BLOCK) {
         const int64_t n = smaller(CONVERT_BLOCK, k->len - i);
 
         sum += block_sum(view(&k->x, row * k->len + i, n, buf), n);
@@ -157,11 +163,44 @@ row_stats(const struct norm *k, int64_t row, float *mean, float *rstd)
         block_moments(view(&k->x, row * k->len + i, n, buf), centre, n, &s1,
                       &s2);
     }
-    rest = s1 / len; /* what rounding the mean left over */
+    rest = k->centred ? s1 / len : 0; /* what rounding the mean left over */
     var = s2 / len - rest * rest;
-    /* An infinite mean stays one; its deviations are NaN. */
-    *mean = (float)((double)centre + (isfinite(centre) ? rest : 0));
-    *rstd = (float)(1 / sqrt((var < 0 ? 0 : var) + k->eps));
+    var = var < 0 ? 0 : var;
+    *mean = (float)((double)centre + rest);
+    *rstd = (float)(1 / sqrt(var + k->eps));
+    return var + k->eps >= SQUARE_MIN && var <= SQUARE_MAX;
+}
+
+/* The whole row in double: squares of huge numbers do not overflow, those of
+ * tiny ones do not vanish, and their reciprocal root need not fit float32. */
+static void
+wide_row(const struct norm *k, int64_t row, float *mean_out, float *rstd_out)
+{
+    const double len = (double)k->len;
+    const int64_t begin = row * k->len;
+    double mean = 0, var = 0, rstd;
+
+    for (int64_t i = 0; i < k->len && k->centred; i++)
+        mean += (double)convert_get(k->x.data, k->x.dtype, begin + i) / len;
+    for (int64_t i = 0; i < k->len; i++) {
+        const double d =
+            (double)convert_get(k->x.data, k->x.dtype, begin + i) - mean;
+
+        var += d * d / len;
+    }
+    rstd = 1 / sqrt(var + k->eps);
+    for (int64_t i = 0; i < k->len; i++) {
+        double v = convert_get(k->x.data, k->x.dtype, begin + i);
+
+        v = (v - mean) * rstd;
+        if (k->w != NULL)
+            v *= (double)convert_get(k->w, k->tw, i);
+        if (k->b != NULL)
+            v += (double)convert_get(k->b, k->tb, i);
+        convert_put(k->y, k->ty, begin + i, (float)v);
+    }
+    *mean_out = (float)mean;
+    *rstd_out = (float)rstd;
 }
 
 static void
@@ -169,15 +208,23 @@ forward_row(const struct norm *k, int64_t row)
 {
     float x_buf[CONVERT_BLOCK], y_buf[CONVERT_BLOCK];
     float w_buf[CONVERT_BLOCK], b_buf[CONVERT_BLOCK];
+    float mean, rstd;
+    const bool ordinary = row_stats(k, row, &mean, &rstd);
 
-    row_stats(k, row, &k->mean[row], &k->rstd[row]);
+    if (!ordinary)
+        wide_row(k, row, &mean, &rstd);
+    k->rstd[row] = rstd;
+    if (k->centred)
+        k->mean[row] = mean;
+    if (!ordinary)
+        return;
     for (int64_t i = 0; i < k->len; i += CONVERT_BLOCK) {
         const int64_t n = smaller(CONVERT_BLOCK, k->len - i);
         const int64_t at = row * k->len + i;
         float *y = k->ty == DTYPE_F32 ? (float *)k->y + at : y_buf;
 
         block_apply(
-            view(&k->x, at, n, x_buf), k->mean[row], k->rstd[row],
+            view(&k->x, at, n, x_buf), mean, rstd,
             k->w != NULL ? convert_view(k->w, k->tw, i, n, w_buf) : NULL,
             k->b != NULL ? convert_view(k->b, k->tb, i, n, b_buf) : NULL, n, y);
         if (k->ty != DTYPE_F32)
@@ -197,12 +244,14 @@ forward_item(const void *ctx, int64_t item)
 }
 
 /* ---- backward --------------------------------------------------------------
- * g = dy w: dx = rstd (g - mean(g) - xhat mean(g xhat)). */
+ * g = dy w: dx = rstd (g - mean(g) - xhat mean(g xhat)); without mean(g) in
+ * rms_norm. */
 
 static void
 backward_row(const struct norm *k, int64_t row, float *dw, float *db)
 {
-    const float mean = k->mean_in[row], rstd = k->rstd_in[row];
+    const float mean = k->centred ? k->mean_in[row] : 0;
+    const float rstd = k->rstd_in[row];
     float x_buf[CONVERT_BLOCK], dy_buf[CONVERT_BLOCK], w_buf[CONVERT_BLOCK];
     float xhat[CONVERT_BLOCK], g[CONVERT_BLOCK];
     double sum_g = 0, sum_gx = 0;
@@ -224,7 +273,8 @@ backward_row(const struct norm *k, int64_t row, float *dw, float *db)
                 block_accumulate(dy, xhat, n, dw + i, db + i);
                 continue;
             }
-            block_gradient(g, xhat, (float)(sum_g / (double)k->len),
+            block_gradient(g, xhat,
+                           k->centred ? (float)(sum_g / (double)k->len) : 0,
                            (float)(sum_gx / (double)k->len), rstd, n, dx);
             if (k->ty != DTYPE_F32 && k->y != NULL)
                 convert_from_f32((uint16_t *)k->y + at, k->ty, dx, n);
@@ -246,12 +296,21 @@ backward_item(const void *ctx, int64_t item)
 
 /* ---- shapes and workspace ------------------------------------------------ */
 
+static bool
+is_backward(const struct kernel_sig *sig)
+{
+    return sig->op == OP_LAYER_NORM_BWD || sig->op == OP_RMS_NORM_BWD;
+}
+
 static struct norm
 norm_make(const struct kernel_sig *sig)
 {
-    const bool backward = sig->op == OP_LAYER_NORM_BWD;
+    const bool backward = is_backward(sig);
     const struct tensor_desc *x = &sig->in[backward ? 1 : 0];
-    struct norm k = {.len = 1, .eps = sig->params.layer_norm.eps};
+    struct norm k = {.len = 1,
+                     .centred = sig->op == OP_LAYER_NORM ||
+                                sig->op == OP_LAYER_NORM_BWD,
+                     .eps = sig->params.layer_norm.eps};
 
     assert(sig->params.layer_norm.n_dims <= x->rank);
     for (int i = 0; i < sig->params.layer_norm.n_dims; i++)
@@ -284,7 +343,7 @@ static size_t
 workspace_bytes(const struct kernel_sig *sig, void *state)
 {
     const struct norm k = norm_make(sig);
-    const bool backward = sig->op == OP_LAYER_NORM_BWD;
+    const bool backward = is_backward(sig);
     /* x, y; backward dy too; each as float32 in logical order. */
     const int64_t images = is_image(sig) ? (backward ? 3 : 2) : 0;
     const int64_t sums = backward ? n_items(&k) * 2 * k.len : 0;
@@ -357,13 +416,15 @@ run_forward(const struct kernel_call *call)
 {
     const struct kernel_sig *sig = call->sig;
     struct norm k = norm_make(sig);
+    const int rstd_out = k.centred ? 2 : 1;
     float *ws = call->workspace;
 
-    k.mean = call->out[1];
-    k.rstd = call->out[2];
+    k.mean = k.centred ? call->out[1] : NULL;
+    k.rstd = call->out[rstd_out];
     if (k.len == 0) { /* rows of nothing: sums are 0 */
-        for (int64_t i = 0; i < tensor_n_elems(&sig->out[1]); i++) {
-            k.mean[i] = 0;
+        for (int64_t i = 0; i < tensor_n_elems(&sig->out[rstd_out]); i++) {
+            if (k.centred)
+                k.mean[i] = 0;
             k.rstd[i] = (float)(1 / sqrt(k.eps));
         }
         return;
@@ -371,9 +432,11 @@ run_forward(const struct kernel_call *call)
     k.x = matrix_of(call, 0, &ws);
     set_output(&k, call, &ws);
     k.w = call->in[1];
-    k.b = call->in[2];
     k.tw = sig->in[1].dtype;
-    k.tb = sig->in[2].dtype;
+    if (k.centred) {
+        k.b = call->in[2];
+        k.tb = sig->in[2].dtype;
+    }
     parallel_run(n_items(&k), k.rows * k.len, sig->threads, forward_item, &k);
     if (k.y != call->out[0])
         rows_to_image(&sig->out[0], k.y, call->out[0]);
@@ -408,12 +471,13 @@ run_backward(const struct kernel_call *call)
     set_output(&k, call, &ws);
     k.w = call->in[2];
     k.tw = sig->in[2].dtype;
-    k.mean_in = call->in[3];
-    k.rstd_in = call->in[4];
+    k.mean_in = k.centred ? call->in[3] : NULL;
+    k.rstd_in = call->in[k.centred ? 4 : 3];
     k.part = ws;
     parallel_run(n_items(&k), k.rows * k.len, sig->threads, backward_item, &k);
     join(&k, 0, call->out[1]);
-    join(&k, 1, call->out[2]);
+    if (k.centred)
+        join(&k, 1, call->out[2]);
     if (call->out[0] != NULL && k.y != call->out[0])
         rows_to_image(&sig->out[0], k.y, call->out[0]);
 }

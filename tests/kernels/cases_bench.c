@@ -104,6 +104,42 @@ bench_conv_lift(enum op op, enum dtype t, struct kcase *c)
 }
 
 static void
+bench_group_norm(enum op op, enum dtype t, struct kcase *c)
+{
+    const bool backward = op == OP_GROUP_NORM_BWD;
+
+    c->sig.params.group_norm.eps = 1e-5;
+    c->sig.params.group_norm.n_groups = 8;
+    c->sig.in[0] = c->sig.out[0] = image(t);
+    c->sig.in[1] = c->sig.in[2] = cases_vector(DTYPE_F32, CHANNELS);
+    c->sig.out[1] = c->sig.out[2] = cases_matrix(DTYPE_F32, BATCH, 8);
+    if (backward) {
+        c->sig.in[3] = c->sig.in[4] = c->sig.out[1];
+        c->sig.out[1] = c->sig.out[2] = c->sig.in[2];
+        c->sig.in[1] = c->sig.in[0];
+        c->fill[4] = CHECK_POSITIVE;
+    }
+}
+
+static void
+bench_rms_norm(enum op op, enum dtype t, struct kcase *c)
+{
+    const bool backward = op == OP_RMS_NORM_BWD;
+
+    c->sig.params.layer_norm.eps = 1e-6;
+    c->sig.params.layer_norm.n_dims = 1;
+    c->sig.in[0] = c->sig.out[0] = cases_matrix(t, 4096, 768);
+    c->sig.in[1] = cases_vector(DTYPE_F32, 768);
+    c->sig.out[1] = cases_vector(DTYPE_F32, 4096);
+    if (backward) {
+        c->sig.in[3] = c->sig.out[1];
+        c->sig.in[2] = c->sig.out[1] = c->sig.in[1];
+        c->sig.in[1] = c->sig.in[0];
+        c->fill[3] = CHECK_POSITIVE;
+    }
+}
+
+static void
 bench_norm(enum op op, enum dtype t, struct kcase *c)
 {
     const bool layer = op == OP_LAYER_NORM || op == OP_LAYER_NORM_BWD;
@@ -250,6 +286,10 @@ cases_bench(enum op op, enum dtype t, struct kcase *c)
     case OP_BATCH_NORM_BWD:
     case OP_LAYER_NORM:
     case OP_LAYER_NORM_BWD: bench_norm(op, t, c); return true;
+    case OP_GROUP_NORM:
+    case OP_GROUP_NORM_BWD: bench_group_norm(op, t, c); return true;
+    case OP_RMS_NORM:
+    case OP_RMS_NORM_BWD: bench_rms_norm(op, t, c); return true;
     case OP_MAX_POOL2D:
     case OP_MAX_POOL2D_BWD:
     case OP_AVG_POOL2D:
