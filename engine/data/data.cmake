@@ -16,6 +16,7 @@ target_sources(traind_engine PRIVATE
     data/dataset_read.c
     data/dataset_labels.c
     data/dataset.c
+    data/augment.c
     data/dataset_fill.c
     data/order.c
     data/prefetch.c)

@@ -174,6 +174,19 @@ open_target(struct dataset *d, const struct spec_source *source,
 }
 
 static int
+set_augment(struct dataset *d, const struct dataset_options *options,
+            struct err *err)
+{
+    d->augment = options->augment;
+    if (!augment_is_on(&d->augment) || d->rank == 3)
+        return 0;
+    return err_set(err, ERR_SPEC,
+                   "data.augment: crops and flips are for images (C, H, W), "
+                   "and %s has none",
+                   d->input_path);
+}
+
+static int
 open_both(struct dataset *d, const struct spec_source *source,
           const struct dataset_options *options, struct err *err)
 {
@@ -181,6 +194,8 @@ open_both(struct dataset *d, const struct spec_source *source,
 
     if (rc == 0)
         rc = set_shape(d, source->format, err);
+    if (rc == 0)
+        rc = set_augment(d, options, err);
     if (rc == 0)
         rc = set_normalize(d, options, err);
     if (rc == 0)
@@ -235,6 +250,9 @@ open_tokens(struct dataset *d, const struct spec_source *source,
     d->rank = d->target_rank = 1;
     d->dim[0] = d->target_dim[0] = length;
     d->sample_elems = d->target_elems = length;
+    rc = set_augment(d, options, err);
+    if (rc < 0)
+        return rc;
     if (!d->has_ignore_index && d->tokens.has_ignore_index) {
         d->has_ignore_index = true;
         d->ignore_index = d->tokens.ignore_index;

@@ -12,6 +12,7 @@
 #ifndef ENGINE_DATA_DATASET_H
 #define ENGINE_DATA_DATASET_H
 
+#include "engine/data/augment.h"
 #include "engine/graph/build.h"
 #include "proto/spec.h"
 
@@ -43,6 +44,7 @@ struct dataset_options {
     int64_t ignore_index;
     const double *mean, *std; /* borrowed during the call */
     int n_normalize;
+    struct augment_options augment; /* images only */
 };
 
 /* ERR_DATA or ERR_IO with a sentence that names file and place. */
@@ -72,9 +74,11 @@ int dataset_check_tokens(const struct dataset *d, int64_t vocabulary,
 
 /* Writes n samples (ids[0 .. n-1]) to input (f32, or i32 tokens) and target
  * (i32 or f32) and returns the number of elements that count for the loss:
- * class ids that are not ignored, or target elements. */
+ * class ids that are not ignored, or target elements. With a key, images are
+ * augmented as the options ask for, outside of the image black before it is
+ * normalized; NULL: never. */
 int64_t dataset_fill(const struct dataset *d, const int64_t *ids, int64_t n,
-                     void *input, void *target);
+                     const struct augment_key *key, void *input, void *target);
 /* Counts what dataset_fill would return, without filling. */
 int64_t dataset_count(const struct dataset *d, const int64_t *ids, int64_t n);
 

@@ -88,6 +88,84 @@ fill_pixel_sample(const struct dataset *d, int64_t at, float *out)
                     d->table + c * table_step, d->n_channels, out + c);
 }
 
+/* n values of a plane of the file from element at on, step apart in out. */
+static void
+fill_run(const struct dataset *d, int64_t channel, int64_t at, int64_t n,
+         int64_t step, float *out)
+{
+    const int64_t table = d->n_normalize > 1 ? channel * 256 : 0;
+    float block[BLOCK];
+
+    for (int64_t i = 0; i < n; i++) {
+        if (d->is_pixel) {
+            const uint8_t *from = d->input.data;
+
+            out[i * step] = d->table[table + from[at + i]];
+            continue;
+        }
+        if (i % BLOCK == 0) {
+            const int64_t m = n - i < BLOCK ? n - i : BLOCK;
+
+            array_to_f32(&d->input, at + i, m, block);
+            normalize(d, channel, block, m);
+        }
+        out[i * step] = block[i % BLOCK];
+    }
+}
+
+/* The value of a black pixel, which is 0 before it is normalized. */
+static float
+black(const struct dataset *d, int64_t channel)
+{
+    float x = 0;
+
+    if (d->is_pixel)
+        return d->table[d->n_normalize > 1 ? channel * 256 : 0];
+    normalize(d, channel, &x, 1);
+    return x;
+}
+
+/* Column x of the crop is column x + shift of the image, black outside. */
+static void
+fill_moved_row(const struct dataset *d, int64_t channel, int64_t row_at,
+               int64_t shift, int64_t step, float *out)
+{
+    const int64_t width = d->dim[2];
+    const int64_t begin = shift < 0 ? -shift : 0;
+    const int64_t end = shift > 0 ? width - shift : width;
+    const float none = black(d, channel);
+
+    for (int64_t x = 0; x < width; x++)
+        if (row_at < 0 || x < begin || x >= end)
+            out[x * step] = none;
+    if (row_at >= 0 && begin < end)
+        fill_run(d, channel, row_at + begin + shift, end - begin, step,
+                 out + begin * step);
+}
+
+/* An image, cropped out of its padded self and maybe flipped. */
+static void
+fill_moved(const struct dataset *d, int64_t id,
+           const struct augment_choice *choice, float *out)
+{
+    const int64_t height = d->dim[1], width = d->dim[2];
+    const int64_t step = choice->flip ? -d->n_channels : d->n_channels;
+    const int64_t down = choice->top - d->augment.crop_padding;
+
+    if (choice->flip)
+        out += (width - 1) * d->n_channels;
+    for (int64_t c = 0; c < d->n_channels; c++)
+        for (int64_t y = 0; y < height; y++) {
+            const int64_t from = y + down;
+            const bool inside = from >= 0 && from < height;
+            const int64_t plane = id * d->sample_elems + c * d->channel_elems;
+
+            fill_moved_row(d, c, inside ? plane + from * width : -1,
+                           choice->left - d->augment.crop_padding, step,
+                           out + y * width * d->n_channels + c);
+        }
+}
+
 static void
 fill_input(const struct dataset *d, int64_t id, float *out)
 {
@@ -157,8 +235,9 @@ count_tokens(const struct dataset *d, const int64_t *ids, int64_t n)
 
 int64_t
 dataset_fill(const struct dataset *d, const int64_t *ids, int64_t n,
-             void *input, void *target)
+             const struct augment_key *key, void *input, void *target)
 {
+    const bool moved = key != NULL && augment_is_on(&d->augment);
     int64_t n_count = 0;
 
     if (d->is_tokens)
@@ -167,7 +246,15 @@ dataset_fill(const struct dataset *d, const int64_t *ids, int64_t n,
         const int64_t id = ids[i];
 
         assert(id >= 0 && id < d->n_samples);
-        fill_input(d, id, (float *)input + i * d->sample_elems);
+        float *out = (float *)input + i * d->sample_elems;
+        if (moved) {
+            const struct augment_choice choice =
+                augment_choose(&d->augment, key, i);
+
+            fill_moved(d, id, &choice, out);
+        } else {
+            fill_input(d, id, out);
+        }
         n_count += fill_target(d, id, i, target);
     }
     return n_count;

@@ -27,9 +27,10 @@ struct dataset {
     int64_t n_channels, channel_elems; /* image: C and H x W; else C and 1 */
     bool channels_last;                /* already so in the file */
     bool is_pixel;                     /* u8 of an IDX file */
-    int n_normalize;                   /* 0, 1 or n_channels */
-    float *mean, *std;                 /* owned, n_normalize of them */
-    float *table; /* owned: pixel -> value, 256 a channel or 256 for all */
+    struct augment_options augment;
+    int n_normalize;   /* 0, 1 or n_channels */
+    float *mean, *std; /* owned, n_normalize of them */
+    float *table;      /* owned: pixel -> value, 256 a channel or 256 for all */
 
     bool target_is_class, has_ignore_index;
     int64_t ignore_index;

@@ -56,6 +56,11 @@ fill_slot(struct prefetch *p, struct slot *s, int64_t position)
         (struct prefetch_window){.at = at, .batch = s->batch, .ids = s->ids};
     for (int64_t b = 0; b < at.n_batches; b++) {
         const int64_t n = order_batch_size_at(&p->order, &at, b);
+        const struct augment_key key = {
+            .seed = p->order.seed,
+            .position = position,
+            .micro_batch = (uint32_t)b,
+        };
         uint8_t *memory =
             s->memory + (size_t)b * (p->input_bytes + p->target_bytes);
 
@@ -65,8 +70,8 @@ fill_slot(struct prefetch *p, struct slot *s, int64_t position)
             .ids = s->ids + done,
             .n = n,
         };
-        s->window.n_count += dataset_fill(p->dataset, s->ids + done, n, memory,
-                                          memory + p->input_bytes);
+        s->window.n_count += dataset_fill(p->dataset, s->ids + done, n, &key,
+                                          memory, memory + p->input_bytes);
         done += n;
     }
     assert(done == at.n_samples);

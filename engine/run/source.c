@@ -10,7 +10,7 @@ static int
 open_split(const struct spec *spec, const struct spec_source *from,
            struct dataset **out, struct err *err)
 {
-    const struct dataset_options options = {
+    struct dataset_options options = {
         .sequence_length = spec->data.sequence_length,
         .to_half = spec->amp.dtype == DTYPE_F16,
         .target_is_class = spec->loss.kind == SPEC_LOSS_CROSS_ENTROPY ||
@@ -22,6 +22,11 @@ open_split(const struct spec *spec, const struct spec_source *from,
         .n_normalize = spec->data.n_normalize,
     };
 
+    if (from == &spec->data.train)
+        options.augment = (struct augment_options){
+            .crop_padding = spec->data.augment.crop_padding,
+            .flip_p = spec->data.augment.flip_p,
+        };
     return dataset_open(from, &options, out, err);
 }
 

@@ -76,7 +76,7 @@ check_pair(struct dataset *d)
     int32_t target[2];
 
     assert_int_equal(dataset_n_samples(d), 2);
-    assert_int_equal(dataset_fill(d, ids, 2, input, target), 2);
+    assert_int_equal(dataset_fill(d, ids, 2, NULL, input, target), 2);
     assert_memory_equal(input, want, sizeof(want));
     assert_int_equal(target[0], 0);
     assert_int_equal(target[1], 2);
@@ -140,7 +140,7 @@ test_dataset_tensor_types(void **state)
 
         write_tensors(p->x, &e, 1);
         assert_int_equal(open_tensors(p, NULL, "v", "v", &d, &err), 0);
-        dataset_fill(d, ids, 2, input, target);
+        dataset_fill(d, ids, 2, NULL, input, target);
         assert_true(input[0] == 3 && input[1] == 1);
         assert_true(target[0] == 3 && target[1] == 1);
         dataset_destroy(&d);
@@ -229,7 +229,7 @@ test_dataset_csv(void **state)
     assert_int_equal(shape.rank, 1);
     assert_int_equal(shape.dim[0], 2);
     assert_int_equal(shape.target_rank, 0);
-    assert_int_equal(dataset_fill(d, ids, 1, input, target), 1);
+    assert_int_equal(dataset_fill(d, ids, 1, NULL, input, target), 1);
     assert_true(input[0] == 1 && input[1] == (70000.0f - 2) / 4);
     assert_int_equal(target[0], 2);
     assert_int_equal(strncmp(dataset_warning(d), p->x, strlen(p->x)), 0);
@@ -267,7 +267,7 @@ test_dataset_csv_numbers(void **state)
     assert_int_equal(shape.target_rank, 0);
     assert_int_equal(shape.target_elems, 1);
     assert_null(dataset_warning(d));
-    assert_int_equal(dataset_fill(d, ids, 2, input, target), 2);
+    assert_int_equal(dataset_fill(d, ids, 2, NULL, input, target), 2);
     assert_true(target[0] == 0.1f && target[1] == -2.0f && input[1] == 3);
     dataset_destroy(&d);
 }

@@ -49,7 +49,7 @@ check_labels(const struct dataset *d, const int32_t *want, int n)
     float input[4];
     int32_t target[4];
 
-    dataset_fill(d, ids, n, input, target);
+    dataset_fill(d, ids, n, NULL, input, target);
     assert_memory_equal(target, want, (size_t)n * sizeof(*want));
 }
 
@@ -163,8 +163,8 @@ test_dataset_labels_case_c55_ignored(void **state)
     assert_int_equal(dataset_check_classes(d, 3, &err), 0);
     check_labels(d, want, 3);
     assert_int_equal(dataset_count(d, ids, 3), 1);
-    assert_int_equal(dataset_fill(d, ids, 3, input, target), 1);
-    assert_int_equal(dataset_fill(d, ids, 2, input, target), 0);
+    assert_int_equal(dataset_fill(d, ids, 3, NULL, input, target), 1);
+    assert_int_equal(dataset_fill(d, ids, 2, NULL, input, target), 0);
     dataset_destroy(&d);
     /* Another ignore_index does not excuse -100. */
     other.ignore_index = 255;
@@ -238,7 +238,7 @@ test_dataset_labels_map(void **state)
     assert_int_equal(shape.target_dim[0], 2);
     assert_int_equal(shape.target_dim[1], 2);
     assert_int_equal(shape.target_elems, 4);
-    assert_int_equal(dataset_fill(d, ids, 2, input, target), 4);
+    assert_int_equal(dataset_fill(d, ids, 2, NULL, input, target), 4);
     assert_memory_equal(target, want, sizeof(want));
     assert_int_equal(dataset_count(d, ids, 1), 1);
     assert_int_equal(dataset_check_classes(d, 3, &err), 0);
@@ -275,7 +275,7 @@ test_dataset_labels_mask(void **state)
     assert_int_equal(open_map(*state, labels, mask, &classes, &d, &err), 0);
     dataset_describe(d, &shape);
     assert_true(shape.has_ignore_index && shape.ignore_index == -100);
-    assert_int_equal(dataset_fill(d, ids, 2, input, target), 2);
+    assert_int_equal(dataset_fill(d, ids, 2, NULL, input, target), 2);
     assert_memory_equal(target, want, sizeof(want));
     assert_int_equal(dataset_count(d, ids + 1, 1), 0);
     assert_int_equal(dataset_check_classes(d, 3, &err), 0);
@@ -284,7 +284,7 @@ test_dataset_labels_mask(void **state)
     assert_int_equal(open_map(*state, labels, mask, &options, &d, &err), 0);
     dataset_describe(d, &shape);
     assert_int_equal(shape.ignore_index, 9);
-    dataset_fill(d, ids, 1, input, target);
+    dataset_fill(d, ids, 1, NULL, input, target);
     assert_int_equal(target[1], 9);
     dataset_destroy(&d);
 }

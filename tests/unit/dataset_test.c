@@ -68,7 +68,7 @@ test_dataset_idx_pixels(void **state)
     assert_int_equal(shape.dim[2], 2);
     assert_true(shape.target_is_class);
     assert_int_equal(dataset_n_samples(d), 2);
-    assert_int_equal(dataset_fill(d, ids, 2, input, target), 2);
+    assert_int_equal(dataset_fill(d, ids, 2, NULL, input, target), 2);
     assert_int_equal(target[0], 3);
     assert_int_equal(target[1], 7);
     /* ToTensor, then Normalize, in float32. */
@@ -108,7 +108,7 @@ test_dataset_npy_images(void **state)
     assert_int_equal(shape.target_dim[0], 2);
     assert_int_equal(shape.target_elems, 2);
     assert_int_equal(dataset_count(d, ids, 1), 2);
-    assert_int_equal(dataset_fill(d, ids, 1, input, target), 2);
+    assert_int_equal(dataset_fill(d, ids, 1, NULL, input, target), 2);
     assert_true(target[0] == 2.5f && target[1] == 3.5f);
     for (int at = 0; at < 6; at++)
         for (int c = 0; c < 2; c++) {
@@ -138,7 +138,7 @@ test_dataset_idx_color(void **state)
                               "0a140b150c16");
     datafiles_write_hex(p->t, "000008010000000100");
     assert_int_equal(open_place(p, SPEC_FORMAT_IDX, &options, &d, &err), 0);
-    dataset_fill(d, ids, 1, input, target);
+    dataset_fill(d, ids, 1, NULL, input, target);
     for (int at = 0; at < 2; at++)
         for (int c = 0; c < 3; c++) {
             const float v = (float)(10 + 10 * at + c) / 255.0f;
@@ -174,7 +174,7 @@ test_dataset_npy_sequences(void **state)
     assert_int_equal(shape.rank, 2);
     assert_int_equal(shape.target_rank, 0);
     assert_int_equal(shape.target_elems, 1);
-    dataset_fill(d, ids, 1, input, target);
+    dataset_fill(d, ids, 1, NULL, input, target);
     for (int i = 0; i < 6; i++)
         assert_true(input[i] ==
                     ((float)x[i] - (float)mean[i % 3]) / (float)std[i % 3]);
@@ -198,7 +198,7 @@ test_dataset_non_finite_inputs(void **state)
     datafiles_write_npy(p->x, "<f4", "(2,)", x, sizeof(x));
     datafiles_write_npy(p->t, "<i4", "(2, 1)", t, sizeof(t));
     assert_int_equal(open_place(p, SPEC_FORMAT_NPY, &classes, &d, &err), 0);
-    dataset_fill(d, ids, 2, input, target);
+    dataset_fill(d, ids, 2, NULL, input, target);
     assert_true(isnan(input[0]) && isinf(input[1]));
     assert_int_equal(target[1], 1);
     dataset_destroy(&d);

@@ -52,7 +52,7 @@ test_dataset_text(void **state)
     assert_int_equal(shape.target_dim[0], 3);
     assert_int_equal(shape.target_elems, 3);
     assert_false(shape.has_ignore_index);
-    assert_int_equal(dataset_fill(d, ids, 2, x, y), 6);
+    assert_int_equal(dataset_fill(d, ids, 2, NULL, x, y), 6);
     assert_memory_equal(x, input, sizeof(x));
     assert_memory_equal(y, target, sizeof(y));
     assert_int_equal(dataset_count(d, ids, 2), 6);
@@ -84,7 +84,7 @@ test_dataset_text_ignores(void **state)
     assert_int_equal(open_text(p, "abcabcabcxxxxxxxxx", &options, &d, &err), 0);
     dataset_describe(d, &shape);
     assert_true(shape.has_ignore_index && shape.ignore_index == 'b');
-    assert_int_equal(dataset_fill(d, ids, 2, x, y), 4);
+    assert_int_equal(dataset_fill(d, ids, 2, NULL, x, y), 4);
     assert_int_equal(dataset_count(d, ids, 1), 2);
     dataset_destroy(&d);
 }

@@ -7,6 +7,8 @@ traind_add_test(dataset_test SOURCES dataset_test.c LINKS traind_engine m)
 traind_add_test(csv_test SOURCES csv_test.c LINKS traind_engine)
 traind_add_test(dataset_formats_test SOURCES dataset_formats_test.c
     LINKS traind_engine)
+traind_add_test(augment_test SOURCES augment_test.c
+    LINKS traind_engine Threads::Threads)
 traind_add_test(dataset_labels_test SOURCES dataset_labels_test.c
     LINKS traind_engine m)
 traind_add_test(dataset_text_test SOURCES dataset_text_test.c
