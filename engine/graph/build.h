@@ -34,6 +34,12 @@ int build_graph(const struct spec *spec, const struct build_data *data,
                 enum build_mode mode, int64_t batch_size, struct graph **out,
                 struct err *err);
 
+/* Paths of the sequentials and residuals that train.recompute matches, none
+ * inside another: the innermost ones. *blocks is the caller's to free, the
+ * paths are the spec's. ERR_SPEC when a pattern matches none. */
+int build_find_blocks(const struct spec *spec, const char ***blocks,
+                      int *n_blocks, struct err *err);
+
 /* Ids of the data must be below this: the smallest table that they look up;
  * 0 when they look up none. */
 int64_t build_token_limit(const struct graph *graph);

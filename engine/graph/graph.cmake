@@ -22,4 +22,5 @@ target_sources(traind_engine PRIVATE
     graph/build_element.c
     graph/build_axis.c
     graph/build_move.c
+    graph/build_blocks.c
     graph/build_loss.c)

@@ -4,6 +4,7 @@ target_sources(traind_engine PRIVATE
     pass/autocast.c
     pass/autodiff.c
     pass/autodiff_rules.c
+    pass/recompute.c
     pass/memplan.c
     pass/program.c
     pass/program_print.c)

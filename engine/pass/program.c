@@ -68,9 +68,9 @@ order_instrs(struct program *p, struct err *err)
 
 /* ---- kernels ------------------------------------------------------------- */
 
-/* Ops of the forward part write all of their outputs (kernel.h): what nobody
- * wants has a descriptor all the same, and gets a scratch place. Gradient ops
- * leave out what is absent. */
+/* Ops that a spec can name write all of their outputs (kernel.h), also where
+ * they run again in backward: what nobody wants has a descriptor all the same,
+ * and gets a scratch place. Gradient ops leave out what is absent. */
 static void
 describe_outputs(const struct program *p, const struct graph_node *node,
                  struct kernel_sig *sig)
@@ -82,7 +82,7 @@ describe_outputs(const struct program *p, const struct graph_node *node,
     for (int i = 0; i < node->n_out; i++)
         if (node->out[i] >= 0)
             sig->out[i] = graph_value_at(p->graph, node->out[i])->desc;
-    if (node->phase == GRAPH_BACKWARD || node->n_out == 1)
+    if (op_info(node->op)->cast == OP_CAST_NONE || node->n_out == 1)
         return;
     for (int i = 0; i < node->n_in; i++)
         q.in[i] = sig->in[i];
@@ -178,6 +178,8 @@ measure_lives(const struct program *p, struct life *life)
     pin_role(life, roles->loss, end);
     pin_role(life, roles->scaled_loss, end);
     pin_role(life, roles->correct, end);
+    pin_role(life, roles->top_k, end);
+    pin_role(life, roles->confusion, end);
     if (p->keep_all)
         for (int i = 0; i < graph_n_values(p->graph); i++)
             life[i].first = 0;

@@ -4,6 +4,7 @@
 #include "engine/pass/autocast.h"
 #include "engine/pass/autodiff.h"
 #include "engine/pass/memplan.h"
+#include "engine/pass/recompute.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -26,6 +27,34 @@ struct variants {
     void *block; /* owned */
 };
 
+/* The graph with its backward part, and without what is computed again. */
+static int
+build_backward(const struct spec *spec, const struct graph *cast,
+               struct graph **out, struct err *err)
+{
+    const struct autodiff_options diff = {
+        .wgrad_pytorch = spec->amp.wgrad_rounding == SPEC_WGRAD_PYTORCH,
+        .accumulate = spec->train.accumulate > 1,
+    };
+    struct recompute_options again = {NULL, 0};
+    const char **blocks = NULL;
+    struct graph *full = NULL;
+    int rc = autodiff_apply(cast, &diff, &full, err);
+
+    if (rc == 0)
+        rc = build_find_blocks(spec, &blocks, &again.n_blocks, err);
+    if (rc == 0 && again.n_blocks > 0) {
+        again.block = blocks;
+        rc = recompute_apply(full, &again, out, err);
+    } else if (rc == 0) {
+        *out = full;
+        full = NULL;
+    }
+    graph_destroy(&full);
+    free(blocks);
+    return rc;
+}
+
 static int
 build_trained(const struct variants_options *o, enum build_mode mode,
               int64_t batch_size, struct graph **out, struct err *err)
@@ -36,25 +65,17 @@ build_trained(const struct variants_options *o, enum build_mode mode,
         .fp32_regions = spec->amp.fp32_regions,
         .n_fp32_regions = spec->amp.n_fp32_regions,
     };
-    const struct autodiff_options diff = {
-        .wgrad_pytorch = spec->amp.wgrad_rounding == SPEC_WGRAD_PYTORCH,
-        .accumulate = spec->train.accumulate > 1,
-    };
     struct graph *plain = NULL, *cast = NULL;
     int rc = build_graph(spec, o->data, mode, batch_size, &plain, err);
 
-    if (rc != 0)
-        goto out;
-    rc = autocast_apply(plain, &policy, &cast, err);
-    if (rc != 0)
-        goto out;
-    if (mode == BUILD_TRAIN) {
-        rc = autodiff_apply(cast, &diff, out, err);
-    } else {
+    if (rc == 0)
+        rc = autocast_apply(plain, &policy, &cast, err);
+    if (rc == 0 && mode == BUILD_TRAIN) {
+        rc = build_backward(spec, cast, out, err);
+    } else if (rc == 0) {
         *out = cast;
         cast = NULL;
     }
-out:
     graph_destroy(&plain);
     graph_destroy(&cast);
     return rc;

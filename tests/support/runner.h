@@ -51,6 +51,18 @@ runner_alloc(size_t bytes)
     return p;
 }
 
+/* Class ids below n, or token ids; else numbers in [-1, 1). */
+static void
+runner_fill_one(const struct tensor_desc *t, void *data, int64_t n,
+                uint64_t *seed)
+{
+    for (int64_t i = 0; i < tensor_n_elems(t); i++)
+        if (t->dtype == DTYPE_I32)
+            ((int32_t *)data)[i] = (int32_t)(runner_random(seed) % (uint64_t)n);
+        else
+            ((float *)data)[i] = runner_uniform(seed);
+}
+
 static void
 runner_fill(struct runner *r, const struct graph *g, uint64_t seed)
 {
@@ -63,14 +75,10 @@ runner_fill(struct runner *r, const struct graph *g, uint64_t seed)
 
     r->x = runner_alloc(tensor_n_bytes(x));
     r->target = runner_alloc(tensor_n_bytes(t));
-    for (int64_t i = 0; i < tensor_n_elems(x); i++)
-        r->x[i] = runner_uniform(&seed);
-    for (int64_t i = 0; i < tensor_n_elems(t); i++)
-        if (t->dtype == DTYPE_I32)
-            ((int32_t *)r->target)[i] =
-                (int32_t)(runner_random(&seed) % (uint64_t)pred->dim[1]);
-        else
-            ((float *)r->target)[i] = runner_uniform(&seed);
+    runner_fill_one(x, r->x, build_token_limit(g), &seed);
+    runner_fill_one(t, r->target,
+                    pred->dim[pred->layout == TENSOR_NHWC ? 1 : pred->rank - 1],
+                    &seed);
     r->inv_count = 1.0f / (float)tensor_n_elems(t);
     r->scale = 1.0f;
 }
