@@ -164,6 +164,44 @@ print_totals(const struct spec *spec, const struct source *s,
     return 0;
 }
 
+/* What the step needs with autocast and without. */
+static int
+print_precisions(const struct variants_options *options, int64_t batch,
+                 const struct program *program, struct err *err)
+{
+    const enum dtype low = options->spec->amp.dtype;
+    struct spec plain = *options->spec;
+    struct variants_options vo = *options;
+    struct program *other = NULL;
+    struct program_memory full, half;
+    int rc;
+
+    if (low == DTYPE_F32)
+        return 0;
+    plain.amp.dtype = DTYPE_F32;
+    vo.spec = &plain;
+    rc = variants_compile(&vo, BUILD_TRAIN, batch, false, &other, err);
+    if (rc != 0)
+        return rc;
+    program_measure_memory(other, &full);
+    program_measure_memory(program, &half);
+    printf("== memory by precision ==\n"
+           "               %14s %14s\n"
+           "peak           %14zu %14zu\n"
+           "lower bound    %14zu %14zu\n"
+           "weight copies  %14zu %14zu\n"
+           "workspace      %14zu %14zu\n"
+           "parameters     %14zu %14zu\n"
+           "gradients      %14zu %14zu\n"
+           "buffers        %14zu %14zu\n\n",
+           dtype_name(DTYPE_F32), dtype_name(low), full.peak, half.peak,
+           full.lower_bound, half.lower_bound, full.copies, half.copies,
+           full.workspace, half.workspace, full.params, half.params, full.grads,
+           half.grads, full.buffers, half.buffers);
+    program_destroy(&other);
+    return 0;
+}
+
 static int
 print_plan(const struct spec *spec, struct err *err)
 {
@@ -193,8 +231,10 @@ print_plan(const struct spec *spec, struct err *err)
     if (rc == 0) {
         print_text("program", program_print(program));
         print_text("memory", program_print_memory(program));
-        rc = print_totals(spec, &s, program, threads, err);
+        rc = print_precisions(&vo, batch, program, err);
     }
+    if (rc == 0)
+        rc = print_totals(spec, &s, program, threads, err);
     program_destroy(&program);
     source_close(&s);
     return rc;

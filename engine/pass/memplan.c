@@ -46,11 +46,12 @@ compare_lives(const void *pa, const void *pb, void *ctx)
     return compare_sizes(pa, pb, ctx);
 }
 
-/* The smallest hole that takes block b between those placed blocks (in order
- * of offset) that live when it does; else the place above them all. */
+/* Where block b goes between those placed blocks (in order of offset) that live
+ * when it does: the smallest hole that takes it, or the first; else the place
+ * above them all. */
 static size_t
 find_place(const struct memplan_block *blocks, const int *placed, int n_placed,
-           const struct memplan_block *b)
+           const struct memplan_block *b, bool first_fit)
 {
     const size_t size = rounded(b->size_bytes);
     size_t end = 0, best = 0, best_hole = SIZE_MAX;
@@ -64,6 +65,8 @@ find_place(const struct memplan_block *blocks, const int *placed, int n_placed,
             p->offset - end < best_hole) {
             best_hole = p->offset - end;
             best = end;
+            if (first_fit)
+                return best;
         }
         if (p->offset + rounded(p->size_bytes) > end)
             end = p->offset + rounded(p->size_bytes);
@@ -85,26 +88,55 @@ insert_placed(const struct memplan_block *blocks, int *placed, int n_placed,
     placed[at] = id;
 }
 
-/* Places the blocks in this order; the bytes needed in all. */
+/* A way to plan: an order, and which hole is taken. */
+struct way {
+    const int *order;
+    bool first_fit;
+};
+
+/* Places the blocks that way; the bytes needed in all. */
 static size_t
-place_all(struct memplan_block *blocks, const int *order, int n, int *placed)
+place_all(struct memplan_block *blocks, int n, const struct way *way,
+          int *placed)
 {
     size_t total = 0;
     int n_placed = 0;
 
     for (int i = 0; i < n; i++) {
-        struct memplan_block *b = &blocks[order[i]];
+        struct memplan_block *b = &blocks[way->order[i]];
 
         assert(b->first <= b->last);
         b->offset = 0;
         if (b->size_bytes == 0)
             continue;
-        b->offset = find_place(blocks, placed, n_placed, b);
-        insert_placed(blocks, placed, n_placed++, order[i]);
+        b->offset = find_place(blocks, placed, n_placed, b, way->first_fit);
+        insert_placed(blocks, placed, n_placed++, way->order[i]);
         if (b->offset + rounded(b->size_bytes) > total)
             total = b->offset + rounded(b->size_bytes);
     }
     return total;
+}
+
+/* Plans in every way until one needs no more than the least possible, and
+ * leaves the offsets of the best. */
+static size_t
+place_best(struct memplan_block *blocks, int n, const struct way *ways,
+           int n_ways, int *placed)
+{
+    const size_t least = memplan_lower_bound(blocks, n);
+    size_t best = SIZE_MAX;
+    int chosen = 0, last = 0;
+
+    for (int i = 0; i < n_ways && best > least; i++) {
+        const size_t total = place_all(blocks, n, &ways[i], placed);
+
+        last = i;
+        if (total >= best)
+            continue;
+        best = total;
+        chosen = i;
+    }
+    return chosen == last ? best : place_all(blocks, n, &ways[chosen], placed);
 }
 
 size_t
@@ -113,7 +145,9 @@ memplan_assign_offsets(struct memplan_block *blocks, int n)
     int *by_size = calloc((size_t)n + 1, sizeof(*by_size));
     int *by_life = calloc((size_t)n + 1, sizeof(*by_life));
     int *placed = calloc((size_t)n + 1, sizeof(*placed));
-    size_t total = SIZE_MAX, life_total;
+    const struct way ways[] = {
+        {by_size, false}, {by_life, false}, {by_size, true}};
+    size_t total = SIZE_MAX;
 
     if (by_size == NULL || by_life == NULL || placed == NULL)
         goto out;
@@ -121,13 +155,29 @@ memplan_assign_offsets(struct memplan_block *blocks, int n)
         by_size[i] = by_life[i] = i;
     qsort_r(by_size, (size_t)n, sizeof(*by_size), compare_sizes, blocks);
     qsort_r(by_life, (size_t)n, sizeof(*by_life), compare_lives, blocks);
-    life_total = place_all(blocks, by_life, n, placed);
-    total = place_all(blocks, by_size, n, placed);
-    if (life_total < total)
-        total = place_all(blocks, by_life, n, placed);
+    total = place_best(blocks, n, ways, 3, placed);
 out:
     free(by_size);
     free(by_life);
     free(placed);
     return total;
+}
+
+/* The most that stands at once does so when some block begins. */
+size_t
+memplan_lower_bound(const struct memplan_block *blocks, int n)
+{
+    size_t most = 0;
+
+    for (int i = 0; i < n; i++) {
+        size_t live = 0;
+
+        for (int k = 0; k < n; k++)
+            if (blocks[k].first <= blocks[i].first &&
+                blocks[i].first <= blocks[k].last)
+                live += rounded(blocks[k].size_bytes);
+        if (live > most)
+            most = live;
+    }
+    return most;
 }

@@ -68,6 +68,16 @@ size_t program_block_bytes(const struct program *p);
 /* Where value `id` lies (its last place; PROGRAM_NONE if nowhere). */
 struct program_ref program_value_ref(const struct program *p, int id);
 
+/* Bytes of a step. The block holds what nodes make: at most `peak`, and no
+ * plan could do with less than the lower bound. */
+struct program_memory {
+    size_t peak, lower_bound;
+    size_t copies, workspace; /* in the block: weights in half; the largest */
+    size_t params, grads, buffers, inputs;
+};
+
+void program_measure_memory(const struct program *p, struct program_memory *m);
+
 /* As text, malloc'd: the instructions with places, and the memory map. */
 char *program_print(const struct program *p);
 char *program_print_memory(const struct program *p);

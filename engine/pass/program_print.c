@@ -174,23 +174,40 @@ compare_offsets(const void *pa, const void *pb, void *ctx)
     return *(const int *)pa - *(const int *)pb;
 }
 
-/* Bytes that must stand at once, at the worst instruction. */
+/* What is made after weights changed stands beside every step. */
 static size_t
-least_bytes(const struct program *p)
+copies_bytes(const struct program *p)
 {
-    size_t most = 0;
+    size_t n = 0;
 
-    for (int i = 0; i < p->n_instrs; i++) {
-        size_t live = 0;
+    for (int i = 0; i < p->n_prologue; i++)
+        for (int k = 0; k < OP_MAX_OUT; k++)
+            n += tensor_n_bytes(&p->instr[i].sig.out[k]);
+    return n;
+}
 
-        for (int k = 0; k < p->n_blocks; k++)
-            if (p->block[k].first <= i && i <= p->block[k].last)
-                live += (p->block[k].size_bytes + MEMPLAN_ALIGN - 1) /
-                        MEMPLAN_ALIGN * MEMPLAN_ALIGN;
-        if (live > most)
-            most = live;
+void
+program_measure_memory(const struct program *p, struct program_memory *m)
+{
+    *m = (struct program_memory){.peak = p->block_bytes,
+                                 .lower_bound =
+                                     memplan_lower_bound(p->block, p->n_blocks),
+                                 .copies = copies_bytes(p)};
+    for (int i = 0; i < graph_n_values(p->graph); i++) {
+        const struct graph_value *v = graph_value_at(p->graph, i);
+        const size_t n = tensor_n_bytes(&v->desc);
+
+        switch (v->kind) {
+        case GRAPH_INPUT: m->inputs += n; break;
+        case GRAPH_PARAM: m->params += n; break;
+        case GRAPH_BUFFER: m->buffers += n; break;
+        case GRAPH_GRAD: m->grads += n; break;
+        case GRAPH_TEMP: break;
+        }
     }
-    return most;
+    for (int i = p->n_slots; i < p->n_blocks; i++)
+        if (p->block[i].size_bytes > m->workspace)
+            m->workspace = p->block[i].size_bytes;
 }
 
 static void
@@ -225,6 +242,7 @@ program_print_memory(const struct program *p)
     char *text = NULL;
     size_t size = 0;
     FILE *f = order == NULL ? NULL : open_memstream(&text, &size);
+    struct program_memory m;
 
     if (f == NULL) {
         free(order);
@@ -234,10 +252,14 @@ program_print_memory(const struct program *p)
         order[i] = i;
     qsort_r(order, (size_t)p->n_blocks, sizeof(*order), compare_offsets,
             p->block);
+    program_measure_memory(p, &m);
     fprintf(f,
-            "memory: %zu bytes; at the fullest instruction %zu are in use\n\n"
-            "     offset      bytes   instrs  what\n",
-            p->block_bytes, least_bytes(p));
+            "memory: peak %zu bytes, lower bound %zu; in it copies of weights "
+            "%zu, largest workspace %zu\n"
+            "beside it: parameters %zu, gradients %zu, buffers %zu, inputs "
+            "%zu\n\n     offset      bytes   instrs  what\n",
+            m.peak, m.lower_bound, m.copies, m.workspace, m.params, m.grads,
+            m.buffers, m.inputs);
     for (int i = 0; i < p->n_blocks; i++) {
         const struct memplan_block *b = &p->block[order[i]];
 

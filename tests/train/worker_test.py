@@ -431,6 +431,30 @@ def test_check_prints_the_plan():
         check(part in r.stdout, f"{part} is not in the plan")
 
 
+def test_check_tells_precisions_apart():
+    _, r = run_check(json.dumps(spec()))
+    equal(r.returncode, 0, r.stderr)
+    table = {}
+    for line in r.stdout.split("== memory by precision ==")[1].splitlines():
+        if len(line) < 15 or line[15:].split()[0] == "float32":
+            continue
+        table[line[:15].strip()] = [int(n) for n in line[15:].split()]
+        if line.startswith("buffers"):
+            break
+    equal(table["parameters"], [4 * 227] * 2, "parameters")
+    equal(table["weight copies"], [0, 2 * 195], "weight copies")
+    for full, half in (table["peak"], table["lower bound"]):
+        check(0 < full != half > 0, f"{full} and {half} bytes")
+    for column in range(2):
+        check(table["lower bound"][column] <= table["peak"][column], "peak")
+    # A job without autocast has one precision to speak of.
+    plain = spec()
+    plain["amp"] = {"dtype": "float32"}
+    _, r = run_check(json.dumps(plain))
+    equal(r.returncode, 0, r.stderr)
+    check("by precision" not in r.stdout, "one precision")
+
+
 def test_check_takes_paths_from_the_working_directory():
     text = json.dumps(spec()).replace(DATA + "/", "")
     check(DATA not in text, text)

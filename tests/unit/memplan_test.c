@@ -64,6 +64,69 @@ least(const struct memplan_block *b, int n)
     return most;
 }
 
+/* First fit by size, as simply as it can be said: the lowest multiple of 64
+ * where nothing that stands when the block does is in the way. */
+static size_t
+first_fit(struct memplan_block *b, int n)
+{
+    size_t total = 0;
+    bool done[MAX_BLOCKS] = {false};
+
+    for (int round = 0; round < n; round++) {
+        int next = -1;
+
+        for (int i = 0; i < n; i++)
+            if (!done[i] && (next < 0 || b[i].size_bytes > b[next].size_bytes))
+                next = i;
+        b[next].offset = 0;
+        for (int i = 0; i < n && b[next].size_bytes > 0; i++) {
+            if (!done[i] || !overlap(&b[i], &b[next]))
+                continue;
+            b[next].offset = b[i].offset + rounded(b[i].size_bytes);
+            i = -1; /* look again from there */
+        }
+        done[next] = true;
+        if (b[next].offset + rounded(b[next].size_bytes) > total)
+            total = b[next].offset + rounded(b[next].size_bytes);
+    }
+    return total;
+}
+
+static void
+test_memplan_is_no_worse_than_first_fit(void **state)
+{
+    uint64_t seed = 0xC0FFEE;
+    int n_better = 0;
+
+    (void)state;
+    for (int round = 0; round < 300; round++) {
+        struct memplan_block b[MAX_BLOCKS], other[MAX_BLOCKS];
+        const int n = 1 + (int)(next_random(&seed) % MAX_BLOCKS);
+        size_t total, simple;
+
+        for (int i = 0; i < n; i++) {
+            const int first = (int)(next_random(&seed) % 100);
+            /* Half live into the way back, as activations do. */
+            const int last = next_random(&seed) % 2 == 0
+                                 ? 200 - first
+                                 : first + (int)(next_random(&seed) % 9);
+
+            b[i] = other[i] =
+                (struct memplan_block){.size_bytes = next_random(&seed) % 5000,
+                                       .first = first,
+                                       .last = last};
+        }
+        total = memplan_assign_offsets(b, n);
+        check_plan(b, n, total);
+        simple = first_fit(other, n);
+        check_plan(other, n, simple);
+        assert_true(total <= simple);
+        assert_int_equal(memplan_lower_bound(b, n), least(b, n));
+        n_better += total < simple;
+    }
+    assert_true(n_better > 30);
+}
+
 static void
 test_memplan_random_lifetimes_never_overlap(void **state)
 {
@@ -178,6 +241,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memplan_random_lifetimes_never_overlap),
+        cmocka_unit_test(test_memplan_is_no_worse_than_first_fit),
         cmocka_unit_test(test_memplan_chain_needs_its_widest_pair),
         cmocka_unit_test(test_memplan_nested_lifetimes_stand_side_by_side),
         cmocka_unit_test(test_memplan_takes_the_smallest_hole),
