@@ -18,8 +18,8 @@ set_mask(struct heads *h, const struct tensor_desc *mask)
     if (!h->has_mask)
         return;
     if (mask->rank == 3) {
-        h->mask_b = h->t * h->s;
-        h->mask_t = h->s;
+        h->mask_b = mask->dim[1] * h->s;
+        h->mask_t = mask->dim[1] == 1 ? 0 : h->s;
     } else if (mask->dim[0] == h->t) {
         h->mask_t = h->s;
     } else {
@@ -70,7 +70,8 @@ mask_fits(const struct kernel_sig *sig, const struct heads *h)
     if (m->dtype != DTYPE_BOOL || m->layout != TENSOR_ROW)
         return false;
     if (m->rank == 3)
-        return m->dim[0] == h->b && m->dim[1] == h->t && m->dim[2] == h->s;
+        return m->dim[0] == h->b && m->dim[2] == h->s &&
+               (m->dim[1] == h->t || m->dim[1] == 1);
     return m->rank == 2 && m->dim[1] == h->s &&
            (m->dim[0] == h->t || m->dim[0] == h->b);
 }

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum mask { MASK_NONE, MASK_PAIRS, MASK_KEYS, MASK_FULL };
+enum mask { MASK_NONE, MASK_PAIRS, MASK_KEYS, MASK_ROWS, MASK_FULL };
 
 struct shape {
     int64_t b, t, s, h, d; /* s 0: as many as t, packed */
@@ -27,7 +27,7 @@ struct variant {
 static const struct variant variants[] = {
     {MASK_NONE, false, 0}, {MASK_NONE, true, 0},     {MASK_PAIRS, false, 0},
     {MASK_KEYS, true, 0},  {MASK_FULL, false, 0.25}, {MASK_NONE, true, 0.5},
-    {MASK_FULL, true, 0},
+    {MASK_FULL, true, 0},  {MASK_ROWS, false, 0},    {MASK_ROWS, true, 0.25},
 };
 #define N_VARIANTS (int)(sizeof(variants) / sizeof(variants[0]))
 
@@ -46,6 +46,8 @@ set_mask(struct kcase *c, int at, const struct shape *s, int64_t keys,
         c->sig.in[at] = cases_matrix(DTYPE_BOOL, s->t, keys);
     if (mask == MASK_KEYS)
         c->sig.in[at] = cases_matrix(DTYPE_BOOL, s->b, keys);
+    if (mask == MASK_ROWS)
+        c->sig.in[at] = cube(DTYPE_BOOL, s->b, 1, keys);
     if (mask == MASK_FULL)
         c->sig.in[at] = cube(DTYPE_BOOL, s->b, s->t, keys);
 }

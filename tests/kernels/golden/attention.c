@@ -69,7 +69,7 @@ may_see(const struct problem *p, int64_t b, int64_t t, int64_t s)
     if (m->dtype == DTYPE_NONE)
         return true;
     if (m->rank == 3)
-        return mask[(b * p->t + t) * p->s + s] != 0;
+        return mask[(m->dim[1] == 1 ? b : b * p->t + t) * p->s + s] != 0;
     return mask[(m->dim[0] == p->t ? t : b) * p->s + s] != 0;
 }
 
