@@ -51,6 +51,7 @@ static int
 check_file(struct session *s, const char *path, bool *alone, int *n,
            struct err *err)
 {
+    bool print = args_flag(s->args, "print");
     struct specfile file;
     int before = *n;
     int rc = specfile_read(&file, path, NULL, 0, err);
@@ -59,7 +60,9 @@ check_file(struct session *s, const char *path, bool *alone, int *n,
         rc = specfile_check(s, &file, put_fault, n, err);
     if (rc == 0)
         rc = ask_daemon(s, &file, alone, n, err);
-    if (rc == 0 && *n == before && output_is_text(&s->out))
+    if (print && file.full != NULL)
+        fputs(file.full, s->out.f);
+    else if (rc == 0 && *n == before && output_is_text(&s->out))
         session_tell(s, "%s: valid", file.name);
     specfile_fini(&file);
     return rc < 0 ? rc : 0;
@@ -72,6 +75,10 @@ run_validate(struct session *s, struct err *err)
     bool json = s->out.ops == &output_json;
     int code = 0, n = 0;
 
+    if (args_flag(s->args, "print") && !output_is_text(&s->out))
+        return err_set(err, ERR_USAGE,
+                       "--print prints specs, which are JSON: "
+                       "it goes with no other output");
     if (json)
         putc('[', s->out.f);
     for (int i = 0; i < args_n(s->args); i++) {
@@ -96,6 +103,7 @@ const struct cmd cmd_validate = {
     .options =
         (const struct args_option[]){
             {"local", 0, NULL, "do not ask the daemon"},
+            {"print", 0, NULL, "print the full spec, presets as layers"},
             {0},
         },
     .min_args = 1,

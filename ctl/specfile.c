@@ -80,6 +80,7 @@ void
 specfile_fini(struct specfile *file)
 {
     free(file->text);
+    free(file->full);
     free(file->wire);
     spec_destroy(&file->spec);
 }
@@ -126,37 +127,22 @@ static int
 check_files(struct session *s, const struct specfile *file,
             specfile_fault_fn *fn, void *ctx)
 {
-    const struct spec *spec = file->spec;
-    const struct {
-        const char *key, *path;
-        bool present;
-    } named[] = {
-        {"data.train.input", spec->data.train.input, spec->data.train.present},
-        {"data.train.target", spec->data.train.target,
-         spec->data.train.present},
-        {"data.validation.input", spec->data.validation.input,
-         spec->data.validation.present},
-        {"data.validation.target", spec->data.validation.target,
-         spec->data.validation.present},
-        {"initial_weights", spec->initial_weights, true},
-    };
+    const char *key, *path;
     int n_faults = 0;
 
-    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
+    for (int i = 0; spec_file_at(file->spec, i, &key, &path); i++) {
         char text[PATH_MAX + 64];
-        if (!named[i].present || named[i].path == NULL)
-            continue;
-        if (why_unreadable(named[i].path, text, sizeof(text)) == NULL)
-            continue;
         struct view_fault fault;
-        view_init(VIEW_ID_fault, &fault);
         int line, col;
-        if (spec_find_place(file->text, strlen(file->text), named[i].key, &line,
-                            &col)) {
+
+        if (path == NULL || why_unreadable(path, text, sizeof(text)) == NULL)
+            continue;
+        view_init(VIEW_ID_fault, &fault);
+        if (spec_find_place(file->text, strlen(file->text), key, &line, &col)) {
             fault.line = line;
             fault.col = col;
         }
-        fault.path = named[i].key;
+        fault.path = key;
         fault.message = text;
         fn(s, file, &fault, ctx);
         n_faults++;
@@ -182,6 +168,9 @@ specfile_check(struct session *s, struct specfile *file, specfile_fault_fn *fn,
     spec_faults_fini(&faults);
     if (rc != 0)
         return rc;
+    file->full = spec_print(file->spec);
+    if (file->full == NULL)
+        return err_set(err, ERR_NOMEM, "out of memory");
     if (getcwd(cwd, sizeof(cwd)) == NULL)
         return err_set_errno(err, ERR_IO, errno, "the working directory");
     rc = spec_resolve_paths(file->spec, cwd, err);

@@ -17,6 +17,7 @@ struct specfile {
     const char *name;  /* borrowed: as messages call it */
     char *text;        /* owned: the file, with --set applied */
     struct spec *spec; /* owned */
+    char *full;        /* owned: printed, with paths as they were given */
     char *wire;        /* owned: what is sent */
 };
 
@@ -28,7 +29,8 @@ typedef void specfile_fault_fn(struct session *s, const struct specfile *file,
  * assignments. ERR_IO, ERR_SPEC, ERR_USAGE with a sentence. */
 int specfile_read(struct specfile *file, const char *path,
                   const char *const *set, int n_set, struct err *err);
-/* Parses and checks. The number of faults handed to fn, or negative. */
+/* Parses and checks. The number of faults handed to fn, or negative. `full` is
+ * there when the text had none, `wire` when the files had none either. */
 int specfile_check(struct session *s, struct specfile *file,
                    specfile_fault_fn *fn, void *ctx, struct err *err);
 /* Asks the daemon too; the link is open. Returns as specfile_check(). */

@@ -96,21 +96,11 @@ check_path(const char *key, const char *path, struct err *err)
 static int
 check_spec(const struct spec *spec, struct err *err)
 {
-    int rc = check_path("data.train.input", spec->data.train.input, err);
+    const char *key, *path;
+    int rc = 0;
 
-    if (rc == 0)
-        rc = check_path("data.train.target", spec->data.train.target, err);
-    if (rc == 0 && spec->data.validation.present)
-        rc = check_path("data.validation.input", spec->data.validation.input,
-                        err);
-    if (rc == 0 && spec->data.validation.present)
-        rc = check_path("data.validation.target", spec->data.validation.target,
-                        err);
-    if (rc == 0)
-        rc = check_path("initial_weights", spec->initial_weights, err);
-    if (rc == 0 && strcmp(spec->device, "cpu") != 0)
-        rc = err_set(err, ERR_UNSUPPORTED,
-                     "device %.60s: this traind has only cpu", spec->device);
+    for (int i = 0; rc == 0 && spec_file_at(spec, i, &key, &path); i++)
+        rc = check_path(key, path, err);
     return rc;
 }
 

@@ -233,19 +233,40 @@ resolve(struct spec *spec, const char *dir, const char **path, struct err *err)
     return 0;
 }
 
+/* The files that a spec may name. */
+static const struct {
+    const char *key;
+    size_t offset;
+} files[] = {
+    {"data.train.input", offsetof(struct spec, data.train.input)},
+    {"data.train.target", offsetof(struct spec, data.train.target)},
+    {"data.train.mask", offsetof(struct spec, data.train.mask)},
+    {"data.validation.input", offsetof(struct spec, data.validation.input)},
+    {"data.validation.target", offsetof(struct spec, data.validation.target)},
+    {"data.validation.mask", offsetof(struct spec, data.validation.mask)},
+    {"initial_weights", offsetof(struct spec, initial_weights)},
+};
+#define N_FILES ((int)(sizeof(files) / sizeof(files[0])))
+
+bool
+spec_file_at(const struct spec *spec, int i, const char **key,
+             const char **path)
+{
+    if (i >= N_FILES)
+        return false;
+    *key = files[i].key;
+    memcpy(path, (const char *)spec + files[i].offset, sizeof(*path));
+    return true;
+}
+
 int
 spec_resolve_paths(struct spec *spec, const char *dir, struct err *err)
 {
-    const char **paths[] = {
-        &spec->initial_weights,        &spec->data.train.input,
-        &spec->data.train.target,      &spec->data.validation.input,
-        &spec->data.validation.target,
-    };
-
     if (dir[0] != '/')
         return err_set(err, ERR_USAGE, "%s is no absolute path", dir);
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-        int rc = resolve(spec, dir, paths[i], err);
+    for (int i = 0; i < N_FILES; i++) {
+        void *at = (char *)spec + files[i].offset;
+        int rc = resolve(spec, dir, at, err);
 
         if (rc != 0)
             return rc;

@@ -385,6 +385,11 @@ int spec_parse(const char *text, size_t len, struct spec **out,
 bool spec_find_place(const char *text, size_t len, const char *path, int *line,
                      int *col);
 
+/* The files that a spec may name, by number from 0: the key and its path, NULL
+ * where the spec names none. False behind the last one. */
+bool spec_file_at(const struct spec *spec, int i, const char **key,
+                  const char **path);
+
 /* Makes relative paths absolute against dir (absolute, textual). */
 int spec_resolve_paths(struct spec *spec, const char *dir, struct err *err);
 

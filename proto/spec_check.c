@@ -32,19 +32,37 @@ find_metric(struct spec_reader *r, enum spec_metric metric)
     return -1;
 }
 
+bool
+spec_check_has_classes(enum spec_loss loss)
+{
+    return loss == SPEC_LOSS_CROSS_ENTROPY || loss == SPEC_LOSS_NLL;
+}
+
+/* Metrics other than the loss are of classes. */
+static bool
+check_metric(struct spec_reader *r, int node, enum spec_metric metric,
+             const struct spec *spec)
+{
+    if (metric == SPEC_METRIC_LOSS || spec_check_has_classes(spec->loss.kind))
+        return true;
+    spec_fault_at(r, node,
+                  "%s needs classes: the loss is %s, not cross_entropy or nll",
+                  spec_metric_name(metric), spec_loss_name(spec->loss.kind));
+    return false;
+}
+
 static void
 check_metrics(struct spec_reader *r, const struct spec *spec,
               const struct spec_sound *sound)
 {
-    int accuracy = find_metric(r, SPEC_METRIC_ACCURACY);
     int every = find2(r, "evaluate", "every_updates");
 
-    if (accuracy >= 0 && sound->loss &&
-        spec->loss.kind != SPEC_LOSS_CROSS_ENTROPY)
-        spec_fault_at(r, accuracy,
-                      "accuracy needs classes: the loss is %s, not "
-                      "cross_entropy",
-                      spec_loss_name(spec->loss.kind));
+    for (int m = 0; m < SPEC_METRIC_COUNT && sound->loss; m++) {
+        int at = find_metric(r, (enum spec_metric)m);
+
+        if (at >= 0)
+            check_metric(r, at, (enum spec_metric)m, spec);
+    }
     if (spec->evaluate.every_updates > 0 && !spec->data.validation.present &&
         every >= 0 && find2(r, "data", "validation") < 0)
         spec_fault_at(r, every,
@@ -58,15 +76,10 @@ check_best(struct spec_reader *r, const struct spec *spec,
 {
     int best = find2(r, "checkpoint", "best");
 
-    if (!spec->checkpoint.has_best || best < 0)
+    if (!spec->checkpoint.has_best || best < 0 ||
+        (sound->loss && !check_metric(r, best, spec->checkpoint.best, spec)))
         return;
-    if (spec->checkpoint.best == SPEC_METRIC_ACCURACY && sound->loss &&
-        spec->loss.kind != SPEC_LOSS_CROSS_ENTROPY)
-        spec_fault_at(r, best,
-                      "accuracy needs classes: the loss is %s, not "
-                      "cross_entropy",
-                      spec_loss_name(spec->loss.kind));
-    else if (!spec->data.validation.present)
+    if (!spec->data.validation.present)
         spec_fault_at(r, best, "there is no data.validation to choose by");
     else if (!spec->evaluate.metric[spec->checkpoint.best])
         spec_fault_at(r, best, "%s is not among evaluate.metrics",
@@ -78,8 +91,9 @@ check_best(struct spec_reader *r, const struct spec *spec,
 /* The paths of all layers and of all their parameters. */
 struct names {
     struct pool *pool; /* owned; what the lists live in */
-    const char **layers, **params;
-    int n_layers, n_params;
+    const char **layers, **params, **containers;
+    int n_layers, n_params, n_containers;
+    int *owner; /* of each parameter: the optimizer that takes it, or -1 */
 };
 
 static int
@@ -113,6 +127,8 @@ add_names(struct names *names, const struct spec_layer *list, int n)
         int n_params = spec_layer_params(&list[i], params);
 
         names->layers[names->n_layers++] = list[i].path;
+        if (list[i].n_body > 0)
+            names->containers[names->n_containers++] = list[i].path;
         for (int p = 0; p < n_params; p++)
             add_param(names, list[i].path, params[p]);
         add_names(names, list[i].body, list[i].n_body);
@@ -131,7 +147,10 @@ init_names(struct names *names, const struct spec *spec)
     names->layers = pool_alloc(names->pool, n, sizeof(*names->layers));
     names->params = pool_alloc(names->pool, SPEC_LAYER_MAX_PARAMS * n,
                                sizeof(*names->params));
-    if (names->layers != NULL && names->params != NULL)
+    names->containers = pool_alloc(names->pool, n, sizeof(*names->containers));
+    names->owner = pool_alloc(names->pool, SPEC_LAYER_MAX_PARAMS * n,
+                              sizeof(*names->owner));
+    if (!pool_failed(names->pool))
         add_names(names, spec->model, spec->n_model);
     return !pool_failed(names->pool);
 }
@@ -165,46 +184,128 @@ check_regions(struct spec_reader *r, const struct spec *spec,
     }
 }
 
-static bool
-matches_any(const char *pattern, const struct names *names)
+/* A container that no pattern means is nothing to recompute. */
+static void
+check_recompute(struct spec_reader *r, const struct spec *spec,
+                const struct names *names)
 {
-    for (int i = 0; i < names->n_params; i++)
-        if (fnmatch(pattern, names->params[i], 0) == 0)
+    int at = find2(r, "train", "recompute");
+
+    if (at < 0 || spec->train.n_recompute == 0)
+        return;
+    at = r->tree.nodes[at].first;
+    for (int i = 0; i < spec->train.n_recompute; i++) {
+        bool found = r->tree.nodes[at].type != SPEC_NODE_STRING;
+
+        for (int c = 0; c < names->n_containers && !found; c++)
+            found =
+                fnmatch(spec->train.recompute[i], names->containers[c], 0) == 0;
+        if (!found && names->n_containers == 0)
+            spec_fault_at(r, at, "there is no sequential and no residual");
+        else if (!found)
+            spec_fault_at(r, at,
+                          "matches no container; they are called %s, ...",
+                          names->containers[0]);
+        at = r->tree.nodes[at].next;
+    }
+}
+
+/* ---- who takes which parameter ------------------------------------------- */
+
+static bool
+matches(const char *const *patterns, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (fnmatch(patterns[i], name, 0) == 0)
             return true;
     return false;
 }
 
 static void
-check_patterns(struct spec_reader *r, int list, const struct spec_group *group,
-               const struct names *names)
+find_owners(const struct spec *spec, struct names *names)
+{
+    for (int p = 0; p < names->n_params; p++) {
+        names->owner[p] = -1;
+        for (int i = 0; i < spec->n_optim && names->owner[p] < 0; i++)
+            if (spec->optim[i].n_match == 0 ||
+                matches(spec->optim[i].match, spec->optim[i].n_match,
+                        names->params[p]))
+                names->owner[p] = i;
+    }
+}
+
+/* A parameter of the owner matches; owner -1: any parameter does. */
+static bool
+matches_any(const char *pattern, const struct names *names, int owner)
+{
+    for (int i = 0; i < names->n_params; i++)
+        if ((owner < 0 || names->owner[i] == owner) &&
+            fnmatch(pattern, names->params[i], 0) == 0)
+            return true;
+    return false;
+}
+
+static void
+check_patterns(struct spec_reader *r, int list, const char *const *match, int n,
+               const struct names *names, int owner)
 {
     int at = r->tree.nodes[list].first;
 
-    for (int i = 0; i < group->n_match && r->n_slots < SPEC_MAX_FAULTS; i++) {
-        if (!matches_any(group->match[i], names))
+    for (int i = 0; i < n && r->n_slots < SPEC_MAX_FAULTS; i++) {
+        if (!matches_any(match[i], names, -1))
             spec_fault_at(r, at,
                           "matches no parameter; they are called %s, ...",
                           names->n_params > 0 ? names->params[0] : "0.weight");
+        else if (!matches_any(match[i], names, owner))
+            spec_fault_at(r, at,
+                          "matches parameters of other optimizers alone");
         at = r->tree.nodes[at].next;
     }
 }
 
-/* Group g > 0 is element g - 1 of the optimizer's "groups". */
+/* Optimizer number i, whose object is at node. Group g > 0 is element g - 1 of
+ * its "groups". */
 static void
-check_groups(struct spec_reader *r, const struct spec *spec,
-             const struct names *names)
+check_optim(struct spec_reader *r, int node, const struct spec *spec, int i,
+            const struct names *names)
 {
-    int value = find2(r, "optimizer", spec_optimizer_name(spec->optim[0].kind));
+    const struct spec_optim *optim = &spec->optim[i];
+    int value = spec_read_find(r, node, spec_optimizer_name(optim->kind));
     int at = spec_read_find(r, value, "groups");
 
+    if (optim->n_match > 0)
+        check_patterns(r, spec_read_find(r, node, "match"), optim->match,
+                       optim->n_match, names, i);
+    else if (i > 0 && !matches_any("*", names, i))
+        spec_fault_at(r, node, "nothing is left for this optimizer to take");
     if (at < 0)
         return;
     at = r->tree.nodes[at].first;
-    for (int g = 1; g < spec->optim[0].n_group; g++) {
-        check_patterns(r, spec_read_find(r, at, "match"),
-                       &spec->optim[0].group[g], names);
+    for (int g = 1; g < optim->n_group; g++) {
+        check_patterns(r, spec_read_find(r, at, "match"), optim->group[g].match,
+                       optim->group[g].n_match, names, i);
         at = r->tree.nodes[at].next;
     }
+}
+
+static void
+check_optimizers(struct spec_reader *r, const struct spec *spec,
+                 struct names *names)
+{
+    int node = spec_read_find(r, 0, "optimizer");
+    bool list = r->tree.nodes[node].type == SPEC_NODE_ARRAY;
+    int at = list ? r->tree.nodes[node].first : node;
+
+    find_owners(spec, names);
+    for (int i = 0; i < spec->n_optim; i++) {
+        check_optim(r, at, spec, i, names);
+        at = list ? r->tree.nodes[at].next : at;
+    }
+    for (int p = 0; p < names->n_params; p++)
+        if (names->owner[p] < 0) {
+            spec_fault_at(r, node, "no optimizer takes %s", names->params[p]);
+            return;
+        }
 }
 
 int
@@ -219,10 +320,12 @@ spec_check_all(struct spec_reader *r, const struct spec *spec,
     if (!sound->model)
         return 0;
     enough = init_names(&names, spec);
-    if (enough)
+    if (enough) {
         check_regions(r, spec, &names);
+        check_recompute(r, spec, &names);
+    }
     if (enough && sound->optimizer)
-        check_groups(r, spec, &names);
+        check_optimizers(r, spec, &names);
     pool_destroy(&names.pool);
     return enough ? 0 : ERR_NOMEM;
 }

@@ -45,6 +45,9 @@ is_in_section(const char *path, const char *section)
 
     if (strcmp(path, section) == 0)
         return true;
+    if (strncmp(path, "optimizer[].", 12) == 0) /* one of several */
+        return strncmp(section, "optimizer.", 10) == 0 &&
+               strcmp(path + 12, section + 10) == 0;
     if (strncmp(path, "model", 5) != 0)
         return false;
     if (strcmp(section, "model[]") == 0) /* a layer inside a container */

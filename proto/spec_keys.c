@@ -10,9 +10,10 @@
 
 /* ---- ranges -------------------------------------------------------------- */
 
-#define INT_LIMIT  2147483647.0       /* sizes: products stay in 64 bits */
-#define STEP_LIMIT 9007199254740992.0 /* counters: exact as a double */
-#define SEED_LIMIT 9223372036854775807.0
+#define INT_LIMIT   2147483647.0       /* sizes: products stay in 64 bits */
+#define STEP_LIMIT  9007199254740992.0 /* counters: exact as a double */
+#define SEED_LIMIT  9223372036854775807.0
+#define LABEL_LIMIT 9.2e18
 
 #define WORDS_SIZE_0         "an integer, 0 or more"
 #define WORDS_SIZE_1         "an integer, 1 or more"
@@ -33,17 +34,18 @@
 #define WORDS_PATH_OR_NULL   "a path or null"
 #define WORDS_OBJECT_OR_NULL "an object or null"
 #define WORDS_DEVICE         "\"cpu\""
-#define WORDS_FORMAT         "\"idx\" or \"npy\""
-#define WORDS_GELU           "\"none\" or \"tanh\""
-#define WORDS_DTYPE          "\"float32\", \"float16\" or \"bfloat16\""
-#define WORDS_WGRAD          "\"fp32\" or \"pytorch\""
-#define WORDS_OBJECT         "an object"
-#define WORDS_LAYERS         "a list of layers"
-#define WORDS_LOSS           "a loss: its name, or an object with its settings"
-#define WORDS_OPTIMIZER      "an optimizer: an object with its settings"
-#define WORDS_SCHEDULE       "a schedule: its name, or an object of settings"
-#define WORDS_ANY_LIST       "a number or a list of numbers"
-#define WORDS_POSITIVE_LIST  "a number above 0 or a list of such"
+#define WORDS_FORMAT                                                           \
+    "\"idx\", \"npy\", \"safetensors\", \"csv\", \"tokens\" or \"text\""
+#define WORDS_GELU          "\"none\" or \"tanh\""
+#define WORDS_DTYPE         "\"float32\", \"float16\" or \"bfloat16\""
+#define WORDS_WGRAD         "\"fp32\" or \"pytorch\""
+#define WORDS_OBJECT        "an object"
+#define WORDS_LAYERS        "a list of layers"
+#define WORDS_LOSS          "a loss: its name, or an object with its settings"
+#define WORDS_OPTIMIZER     "an optimizer: its name, an object, or a list of such"
+#define WORDS_SCHEDULE      "a schedule: its name, or an object of settings"
+#define WORDS_ANY_LIST      "a number or a list of numbers"
+#define WORDS_POSITIVE_LIST "a number above 0 or a list of such"
 #define WORDS_SHAPE                                                            \
     "an integer, or a list of at most 4 integers, each 1 or more"
 #define WORDS_SIZES                                                            \
@@ -59,18 +61,27 @@
 #define WORDS_INIT                                                             \
     "\"default\", \"zeros\", \"ones\", {\"normal\": ...} or {\"uniform\": "    \
     "...}"
-#define WORDS_LAYER_PATH      "the name of an earlier layer"
-#define WORDS_LAYERS_OR_NULL  "a list of layers, or null"
-#define WORDS_WIDTHS          "a list of at most 64 integers, each 1 or more"
-#define WORDS_WIDTH           "an integer from 1 to 1048576"
-#define WORDS_ACTIVATION      "\"relu\", \"gelu\", \"tanh\" or \"silu\""
-#define WORDS_INTEGER_OR_NULL "an integer or null"
-#define WORDS_GROUPS          "a list of groups"
-#define WORDS_PATTERNS        "a list of fnmatch(3) patterns of parameters"
-#define WORDS_SCALER          "true, false or an object"
-#define WORDS_REGIONS         "a list of layer paths"
-#define WORDS_METRICS         "a list of \"loss\" and \"accuracy\""
-#define WORDS_METRIC_OR_NULL  "\"loss\", \"accuracy\" or null"
+#define WORDS_LAYER_PATH     "the name of an earlier layer"
+#define WORDS_LAYERS_OR_NULL "a list of layers, or null"
+#define WORDS_WIDTHS         "a list of at most 64 integers, each 1 or more"
+#define WORDS_WIDTH          "an integer from 1 to 1048576"
+#define WORDS_ACTIVATION     "\"relu\", \"gelu\", \"tanh\" or \"silu\""
+#define WORDS_LABEL          "an integer or null"
+#define WORDS_COLUMNS        "a list of column names or numbers"
+#define WORDS_TOKEN_DTYPE    "\"uint16\", \"uint32\" or null"
+#define WORDS_PART           "two numbers from 0 to 1, in order"
+#define WORDS_WEIGHTS        "a path, null, or an object"
+#define WORDS_REDUCTION      "\"mean\" or \"batchmean\""
+#define WORDS_COUNT          "\"updates\" or \"iterations\""
+#define WORDS_DECAY          "a number, 0 or more and below 1"
+#define WORDS_CONTAINERS     "a list of fnmatch(3) patterns of containers"
+#define WORDS_GROUPS         "a list of groups"
+#define WORDS_PATTERNS       "a list of fnmatch(3) patterns of parameters"
+#define WORDS_SCALER         "true, false or an object"
+#define WORDS_REGIONS        "a list of layer paths"
+#define WORDS_METRICS        "a list of loss, accuracy, top_k, perplexity, confusion"
+#define WORDS_METRIC_OR_NULL                                                   \
+    "\"loss\", \"accuracy\", \"top_k\", \"perplexity\" or null"
 
 // clang-format off
 /* Bounds and whether a bound itself is allowed: [low, high], (low, high], ...
@@ -127,7 +138,15 @@
 #define RANGE_WIDTHS CLOSED(1, INT_LIMIT, WORDS_WIDTHS)
 #define RANGE_WIDTH CLOSED(1, 1048576, WORDS_WIDTH)
 #define RANGE_ACTIVATION WHOLE(WORDS_ACTIVATION)
-#define RANGE_INTEGER_OR_NULL WHOLE(WORDS_INTEGER_OR_NULL)
+#define RANGE_LABEL CLOSED(-LABEL_LIMIT, LABEL_LIMIT, WORDS_LABEL)
+#define RANGE_COLUMNS WHOLE(WORDS_COLUMNS)
+#define RANGE_TOKEN_DTYPE WHOLE(WORDS_TOKEN_DTYPE)
+#define RANGE_PART WHOLE(WORDS_PART)
+#define RANGE_WEIGHTS WHOLE(WORDS_WEIGHTS)
+#define RANGE_REDUCTION WHOLE(WORDS_REDUCTION)
+#define RANGE_COUNT WHOLE(WORDS_COUNT)
+#define RANGE_DECAY OPEN_HIGH(0, 1, WORDS_DECAY)
+#define RANGE_CONTAINERS WHOLE(WORDS_CONTAINERS)
 #define RANGE_GROUPS WHOLE(WORDS_GROUPS)
 #define RANGE_PATTERNS WHOLE(WORDS_PATTERNS)
 #define RANGE_SCALER WHOLE(WORDS_SCALER)
@@ -159,6 +178,8 @@
 #define PREFIX_FORMAT        ""
 #define PREFIX_GELU          ""
 #define PREFIX_UPSAMPLE      ""
+#define PREFIX_REDUCTION     ""
+#define PREFIX_COUNT         ""
 #define PREFIX_ACTIVATION    ""
 #define PREFIX_DTYPE         ""
 #define PREFIX_WGRAD         ""

@@ -1,50 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/spec.h"
 
+#include <stdio.h>
+
 #include "proto/spec_parts.h"
 #include "proto/spec_words.h"
 #include "proto/spec_write.h"
 
-/* ---- data ---------------------------------------------------------------- */
-
 static void
-put_source(struct spec_writer *parent, const char *key,
-           const struct spec_source *source)
+put_weights(struct spec_writer *root, const struct spec *spec)
 {
     struct spec_writer o;
 
-    spec_write_member(parent, key);
-    if (!source->present) {
-        text_puts(parent->t, "null");
+    spec_write_member(root, "initial_weights");
+    if (spec->initial_weights == NULL) {
+        text_puts(root->t, "null");
         return;
     }
-    o = spec_write_begin(parent->t, parent->depth + 1);
-    spec_write_keys(&o, SPEC_OBJECT_SOURCE, source);
-    spec_write_end(&o);
-}
-
-static void
-put_data(struct spec_writer *root, const struct spec *spec)
-{
-    int n = spec->data.n_normalize;
-    struct spec_writer o, in;
-
-    spec_write_member(root, "data");
-    o = spec_write_begin(root->t, 1);
-    put_source(&o, "train", &spec->data.train);
-    put_source(&o, "validation", &spec->data.validation);
-    spec_write_member(&o, "normalize");
-    if (n == 0) {
-        text_puts(o.t, "null");
-    } else {
-        in = spec_write_begin(o.t, -1);
-        spec_write_member(&in, "mean");
-        spec_write_reals(o.t, spec->data.mean, n);
-        spec_write_member(&in, "std");
-        spec_write_reals(o.t, spec->data.std, n);
-        spec_write_end(&in);
-    }
-    spec_write_keys(&o, SPEC_OBJECT_DATA, spec);
+    o = spec_write_begin(root->t, -1);
+    spec_write_keys(&o, SPEC_OBJECT_WEIGHTS, spec);
     spec_write_end(&o);
 }
 
@@ -54,80 +28,78 @@ static void
 put_loss(struct spec_writer *root, const struct spec *spec)
 {
     struct spec_writer o, in;
+    char section[64];
 
+    snprintf(section, sizeof(section), "loss.%s",
+             spec_loss_name(spec->loss.kind));
     spec_write_member(root, "loss");
     o = spec_write_begin(root->t, -1);
     spec_write_member(&o, spec_loss_name(spec->loss.kind));
     in = spec_write_begin(root->t, -1);
-    if (spec->loss.kind == SPEC_LOSS_CROSS_ENTROPY) {
-        spec_write_keys(&in, SPEC_OBJECT_CROSS_ENTROPY, spec);
-        spec_write_member(&in, "ignore_index");
-        if (spec->loss.has_ignore_index)
-            text_json_int(root->t, spec->loss.ignore_index);
-        else
-            text_puts(root->t, "null");
-    }
+    spec_write_keys(&in, spec_keys_find_object(section), spec);
     spec_write_end(&in);
     spec_write_end(&o);
 }
 
-static enum spec_object
-optimizer_object(enum spec_optimizer kind, bool group)
-{
-    switch (kind) {
-    case SPEC_OPTIMIZER_SGD:
-        return group ? SPEC_OBJECT_SGD_GROUP : SPEC_OBJECT_SGD;
-    case SPEC_OPTIMIZER_ADAM:
-        return group ? SPEC_OBJECT_ADAM_GROUP : SPEC_OBJECT_ADAM;
-    case SPEC_OPTIMIZER_ADAMW:
-        return group ? SPEC_OBJECT_ADAM_GROUP : SPEC_OBJECT_ADAMW;
-    case SPEC_OPTIMIZER_ADAGRAD:
-    case SPEC_OPTIMIZER_RMSPROP:
-    case SPEC_OPTIMIZER_LION: break;
-    }
-    return SPEC_OBJECT_EMPTY;
-}
-
 static void
-put_groups(struct spec_writer *parent, const struct spec *spec)
+put_groups(struct spec_writer *parent, const struct spec_optim *optim)
 {
     struct text *t = parent->t;
 
     spec_write_member(parent, "groups");
     text_putc(t, '[');
-    for (int i = 1; i < spec->optim[0].n_group; i++) {
-        const struct spec_group *group = &spec->optim[0].group[i];
+    for (int i = 1; i < optim->n_group; i++) {
+        const struct spec_group *group = &optim->group[i];
         struct spec_writer o;
 
         text_puts(t, i > 1 ? ",\n" : "\n");
-        text_fill(t, ' ', 8);
+        text_fill(t, ' ', 2 * parent->depth + 4);
         o = spec_write_begin(t, -1);
         spec_write_member(&o, "match");
         spec_write_strings(t, group->match, group->n_match);
-        spec_write_keys(&o, optimizer_object(spec->optim[0].kind, true), group);
+        spec_write_keys(&o, spec_optimizer_object(optim->kind, true), group);
         spec_write_end(&o);
     }
-    if (spec->optim[0].n_group > 1) {
+    if (optim->n_group > 1) {
         text_putc(t, '\n');
-        text_fill(t, ' ', 6);
+        text_fill(t, ' ', 2 * parent->depth + 2);
     }
     text_putc(t, ']');
 }
 
 static void
-put_optimizer(struct spec_writer *root, const struct spec *spec)
+put_optim(struct text *t, const struct spec_optim *optim, int depth)
 {
-    struct spec_writer o, in;
+    struct spec_writer o = spec_write_begin(t, depth), in;
 
-    spec_write_member(root, "optimizer");
-    o = spec_write_begin(root->t, 1);
-    spec_write_member(&o, spec_optimizer_name(spec->optim[0].kind));
-    in = spec_write_begin(root->t, 2);
-    spec_write_keys(&in, optimizer_object(spec->optim[0].kind, false),
-                    &spec->optim[0].group[0]);
-    put_groups(&in, spec);
+    if (optim->n_match > 0) {
+        spec_write_member(&o, "match");
+        spec_write_strings(t, optim->match, optim->n_match);
+    }
+    spec_write_member(&o, spec_optimizer_name(optim->kind));
+    in = spec_write_begin(t, depth + 1);
+    spec_write_keys(&in, spec_optimizer_object(optim->kind, false),
+                    &optim->group[0]);
+    put_groups(&in, optim);
     spec_write_end(&in);
     spec_write_end(&o);
+}
+
+/* One that takes all is no list. */
+static void
+put_optimizer(struct spec_writer *root, const struct spec *spec)
+{
+    spec_write_member(root, "optimizer");
+    if (spec->n_optim == 1 && spec->optim[0].n_match == 0) {
+        put_optim(root->t, &spec->optim[0], 1);
+        return;
+    }
+    text_putc(root->t, '[');
+    for (int i = 0; i < spec->n_optim; i++) {
+        text_puts(root->t, i > 0 ? ",\n    " : "\n    ");
+        put_optim(root->t, &spec->optim[i], 2);
+    }
+    text_puts(root->t, "\n  ]");
 }
 
 static void
@@ -174,6 +146,21 @@ put_amp(struct spec_writer *root, const struct spec *spec)
 }
 
 static void
+put_ema(struct spec_writer *train, const struct spec *spec)
+{
+    struct spec_writer o;
+
+    spec_write_member(train, "ema");
+    if (spec->train.ema_decay == 0) {
+        text_puts(train->t, "null");
+        return;
+    }
+    o = spec_write_begin(train->t, -1);
+    spec_write_keys(&o, SPEC_OBJECT_EMA, spec);
+    spec_write_end(&o);
+}
+
+static void
 put_rest(struct spec_writer *root, const struct spec *spec)
 {
     const char *metrics[SPEC_METRIC_COUNT];
@@ -186,6 +173,9 @@ put_rest(struct spec_writer *root, const struct spec *spec)
     spec_write_member(root, "train");
     o = spec_write_begin(root->t, 1);
     spec_write_keys(&o, SPEC_OBJECT_TRAIN, spec);
+    put_ema(&o, spec);
+    spec_write_member(&o, "recompute");
+    spec_write_strings(root->t, spec->train.recompute, spec->train.n_recompute);
     spec_write_end(&o);
     spec_write_member(root, "evaluate");
     o = spec_write_begin(root->t, 1);
@@ -211,7 +201,8 @@ spec_print(const struct spec *spec)
     struct spec_writer root = spec_write_begin(&t, 0);
 
     spec_write_keys(&root, SPEC_OBJECT_ROOT, spec);
-    put_data(&root, spec);
+    put_weights(&root, spec);
+    spec_print_data(&root, spec);
     spec_write_member(&root, "model");
     spec_print_model(&t, spec);
     put_loss(&root, spec);

@@ -361,8 +361,9 @@ fault_others(struct spec_reader *r, int node, const struct spec_words *words,
                            words->what);
         else
             spec_fault_add(r, nodes[child].key, child, NULL,
-                           "unknown key; settings of a %s go inside its own "
+                           "unknown key; settings of %s %s go inside its own "
                            "object",
+                           strchr("aeiou", words->what[0]) != NULL ? "an" : "a",
                            words->what);
     }
 }

@@ -182,6 +182,8 @@ read_value(struct spec_reader *r, int node, const struct spec_key *key,
     case SPEC_TYPE_FORMAT:
     case SPEC_TYPE_GELU:
     case SPEC_TYPE_UPSAMPLE:
+    case SPEC_TYPE_REDUCTION:
+    case SPEC_TYPE_COUNT:
     case SPEC_TYPE_ACTIVATION:
     case SPEC_TYPE_DTYPE:
     case SPEC_TYPE_WGRAD: read_word(r, node, key, at); return;
@@ -243,6 +245,8 @@ set_default(struct spec_reader *r, const struct spec_key *key, void *at)
     case SPEC_TYPE_FORMAT:
     case SPEC_TYPE_GELU:
     case SPEC_TYPE_UPSAMPLE:
+    case SPEC_TYPE_REDUCTION:
+    case SPEC_TYPE_COUNT:
     case SPEC_TYPE_ACTIVATION:
     case SPEC_TYPE_DTYPE:
     case SPEC_TYPE_WGRAD: set_word(spec_words_of(key->type), text, at); return;

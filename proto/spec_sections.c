@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
 #include "proto/spec_parts.h"
 
-#define MAX_CHANNELS 65536
-#define MAX_REGIONS  1024
-#define MAX_METRICS  16 /* repeated ones get a better message */
+#define MAX_REGIONS 1024
+#define MAX_METRICS 16 /* repeated ones get a better message */
 
 static int
 find(const struct spec_reader *r, int node, const char *key)
@@ -26,115 +27,13 @@ find_object(struct spec_reader *r, int node, const char *key)
     return at >= 0 && spec_read_is_object(r, at) ? at : -1;
 }
 
-/* ---- data ---------------------------------------------------------------- */
-
-/* A number, or a list of them; *n is 0 when nothing could be read. */
-static double *
-read_numbers(struct spec_reader *r, int node, const struct spec_range *range,
-             double fallback, int *n)
-{
-    bool list = node >= 0 && r->tree.nodes[node].type == SPEC_NODE_ARRAY;
-    int count = list ? r->tree.nodes[node].n : 1;
-    double *v;
-    int child, i = 0;
-
-    *n = 0;
-    if (list && !spec_read_is_array(r, node, MAX_CHANNELS))
-        return NULL;
-    if (count == 0) {
-        spec_fault_at(r, node, "may not be an empty list");
-        return NULL;
-    }
-    v = pool_alloc(r->pool, (size_t)count, sizeof(*v));
-    if (v == NULL)
-        return NULL;
-    *n = count;
-    v[0] = fallback;
-    if (list)
-        for (child = r->tree.nodes[node].first; child >= 0;
-             child = r->tree.nodes[child].next)
-            spec_read_real(r, child, range, &v[i++]);
-    else if (node >= 0)
-        spec_read_real(r, node, range, &v[0]);
-    return v;
-}
-
-/* One number for all channels becomes one for each. */
-static double *
-spread(struct spec_reader *r, double *v, int n, int wanted)
-{
-    double *all;
-
-    if (n == wanted)
-        return v;
-    all = pool_alloc(r->pool, (size_t)wanted, sizeof(*all));
-    for (int i = 0; all != NULL && i < wanted; i++)
-        all[i] = v[0];
-    return all;
-}
-
-static void
-read_normalize(struct spec_reader *r, int node, struct spec *spec)
-{
-    static const struct spec_range any = {-3.4e38, 3.4e38, false, false,
-                                          "a number"};
-    static const struct spec_range positive = {0, 3.4e38, true, false,
-                                               "a number above 0"};
-    int n_mean, n_std, n;
-
-    if (is_null(r, node) || !spec_read_is_object(r, node))
-        return;
-    spec_read_object(r, node, SPEC_OBJECT_NORMALIZE, spec);
-    spec->data.mean = read_numbers(r, find(r, node, "mean"), &any, 0, &n_mean);
-    spec->data.std =
-        read_numbers(r, find(r, node, "std"), &positive, 1, &n_std);
-    if (n_mean == 0 || n_std == 0)
-        return;
-    if (n_mean != n_std && n_mean != 1 && n_std != 1) {
-        spec_fault_at(r, find(r, node, "std"),
-                      "has %d elements where mean has %d", n_std, n_mean);
-        return;
-    }
-    n = n_mean > n_std ? n_mean : n_std;
-    spec->data.mean = spread(r, spec->data.mean, n_mean, n);
-    spec->data.std = spread(r, spec->data.std, n_std, n);
-    spec->data.n_normalize = n;
-}
-
-static void
-read_source(struct spec_reader *r, int node, struct spec_source *source)
-{
-    if (is_null(r, node) || !spec_read_is_object(r, node))
-        return;
-    source->present = true;
-    spec_read_object(r, node, SPEC_OBJECT_SOURCE, source);
-}
-
-static void
-read_data(struct spec_reader *r, int node, struct spec *spec)
-{
-    int train;
-
-    if (node < 0)
-        return;
-    spec_read_object(r, node, SPEC_OBJECT_DATA, spec);
-    train = find(r, node, "train");
-    if (train >= 0 && is_null(r, train))
-        spec_read_is_object(r, train);
-    read_source(r, train, &spec->data.train);
-    read_source(r, find(r, node, "validation"), &spec->data.validation);
-    read_normalize(r, find(r, node, "normalize"), spec);
-}
-
 /* ---- loss and schedule --------------------------------------------------- */
 
 static bool
 read_loss(struct spec_reader *r, int node, struct spec *spec)
 {
-    static const struct spec_range any = {-9.2e18, 9.2e18, false, false,
-                                          "an integer or null"};
-    enum spec_object object;
-    int kind = 0, value = -1, ignore;
+    int kind = 0, value = -1;
+    char section[64];
 
     if (node < 0 ||
         !spec_read_variant(r, node, &spec_words_loss, NULL, &kind, &value))
@@ -142,13 +41,9 @@ read_loss(struct spec_reader *r, int node, struct spec *spec)
     spec->loss.kind = (enum spec_loss)kind;
     if (value >= 0 && !spec_read_is_object(r, value))
         return false;
-    object = kind == SPEC_LOSS_CROSS_ENTROPY ? SPEC_OBJECT_CROSS_ENTROPY
-                                             : SPEC_OBJECT_EMPTY;
-    spec_read_object(r, value, object, spec);
-    ignore = find(r, value, "ignore_index");
-    if (kind == SPEC_LOSS_CROSS_ENTROPY && !is_null(r, ignore))
-        spec->loss.has_ignore_index =
-            spec_read_int(r, ignore, &any, &spec->loss.ignore_index);
+    snprintf(section, sizeof(section), "loss.%s",
+             spec_loss_name(spec->loss.kind));
+    spec_read_object(r, value, spec_keys_find_object(section), spec);
     return true;
 }
 
@@ -231,29 +126,27 @@ read_scaler(struct spec_reader *r, int node, struct spec *spec)
         spec_fault_at(r, node, "must be true, false or an object");
 }
 
+/* A list of strings; *n of them in *out. */
 static void
-read_regions(struct spec_reader *r, int node, struct spec *spec)
+read_strings(struct spec_reader *r, int node, const char *what,
+             const char ***out, int *n)
 {
-    int n = 0;
-
     if (node < 0 || !spec_read_is_array(r, node, MAX_REGIONS))
         return;
-    spec->amp.fp32_regions = pool_alloc(r->pool, (size_t)r->tree.nodes[node].n,
-                                        sizeof(*spec->amp.fp32_regions));
-    if (spec->amp.fp32_regions == NULL)
+    *out = pool_alloc(r->pool, (size_t)r->tree.nodes[node].n, sizeof(**out));
+    if (*out == NULL)
         return;
     for (int child = r->tree.nodes[node].first; child >= 0;
          child = r->tree.nodes[child].next) {
         const struct spec_node *at = &r->tree.nodes[child];
-        const char *path = "";
+        const char *s = "";
 
         if (at->type != SPEC_NODE_STRING)
-            spec_fault_at(r, child, "must be a layer's path, a string");
+            spec_fault_at(r, child, "must be %s, a string", what);
         else
-            path = spec_locate_decode(&r->tree, at->start, at->end, r->pool);
-        spec->amp.fp32_regions[n++] = path;
+            s = spec_locate_decode(&r->tree, at->start, at->end, r->pool);
+        (*out)[(*n)++] = s;
     }
-    spec->amp.n_fp32_regions = n;
 }
 
 static void
@@ -261,7 +154,34 @@ read_amp(struct spec_reader *r, int node, struct spec *spec)
 {
     spec_read_object(r, node, SPEC_OBJECT_AMP, spec);
     read_scaler(r, find(r, node, "scaler"), spec);
-    read_regions(r, find(r, node, "fp32_regions"), spec);
+    read_strings(r, find(r, node, "fp32_regions"), "a layer's path",
+                 &spec->amp.fp32_regions, &spec->amp.n_fp32_regions);
+}
+
+/* ---- training ------------------------------------------------------------ */
+
+static void
+read_train(struct spec_reader *r, int node, struct spec *spec)
+{
+    int ema = find(r, node, "ema");
+
+    spec_read_object(r, node, SPEC_OBJECT_TRAIN, spec);
+    if (!is_null(r, ema) && spec_read_is_object(r, ema))
+        spec_read_object(r, ema, SPEC_OBJECT_EMA, spec);
+    read_strings(r, find(r, node, "recompute"), "a pattern of containers",
+                 &spec->train.recompute, &spec->train.n_recompute);
+}
+
+/* A path, null, or an object that says more. */
+static void
+read_weights(struct spec_reader *r, int node, struct spec *spec)
+{
+    if (is_null(r, node))
+        return;
+    if (r->tree.nodes[node].type == SPEC_NODE_OBJECT)
+        spec_read_object(r, node, SPEC_OBJECT_WEIGHTS, spec);
+    else
+        spec_read_path(r, node, &spec->initial_weights);
 }
 
 /* ---- evaluation and checkpoints ------------------------------------------ */
@@ -275,7 +195,7 @@ read_evaluate(struct spec_reader *r, int node, struct spec *spec, bool loss_ok)
     if (list < 0) {
         spec->evaluate.metric[SPEC_METRIC_LOSS] = true;
         spec->evaluate.metric[SPEC_METRIC_ACCURACY] =
-            loss_ok && spec->loss.kind == SPEC_LOSS_CROSS_ENTROPY &&
+            loss_ok && spec_check_has_classes(spec->loss.kind) &&
             spec->data.validation.present;
         return;
     }
@@ -303,6 +223,10 @@ read_checkpoint(struct spec_reader *r, int node, struct spec *spec)
     if (is_null(r, best) ||
         !spec_read_word(r, best, &spec_words_metric, &metric))
         return;
+    if (metric == SPEC_METRIC_CONFUSION) {
+        spec_fault_at(r, best, "confusion is a table and cannot choose");
+        return;
+    }
     spec->checkpoint.has_best = true;
     spec->checkpoint.best = (enum spec_metric)metric;
 }
@@ -316,13 +240,14 @@ spec_sections_read(struct spec_reader *r, struct spec *spec)
     spec_read_object(r, 0, SPEC_OBJECT_ROOT, spec);
     model = find(r, 0, "model");
     optimizer = find(r, 0, "optimizer");
-    read_data(r, find_object(r, 0, "data"), spec);
+    read_weights(r, find(r, 0, "initial_weights"), spec);
+    spec_data_read(r, find_object(r, 0, "data"), spec);
     sound.model = model >= 0 && spec_layers_read(r, model, spec);
     sound.loss = read_loss(r, find(r, 0, "loss"), spec);
     sound.optimizer = optimizer >= 0 && spec_optimizer_read(r, optimizer, spec);
     read_schedule(r, find(r, 0, "schedule"), spec);
     read_amp(r, find_object(r, 0, "amp"), spec);
-    spec_read_object(r, find_object(r, 0, "train"), SPEC_OBJECT_TRAIN, spec);
+    read_train(r, find_object(r, 0, "train"), spec);
     read_evaluate(r, find_object(r, 0, "evaluate"), spec, sound.loss);
     read_checkpoint(r, find_object(r, 0, "checkpoint"), spec);
     if (pool_failed(r->pool))

@@ -24,14 +24,18 @@ static const struct spec_word activations[] = {
 };
 static const struct spec_word losses[] = {
     {SPEC_LOSS_CROSS_ENTROPY, "cross_entropy"},
+    {SPEC_LOSS_NLL, "nll"},
     {SPEC_LOSS_MSE, "mse"},
     {SPEC_LOSS_L1, "l1"},
+    {SPEC_LOSS_SMOOTH_L1, "smooth_l1"},
+    {SPEC_LOSS_HUBER, "huber"},
+    {SPEC_LOSS_KL_DIV, "kl_div"},
     {SPEC_LOSS_BCE_WITH_LOGITS, "bce_with_logits"},
 };
 static const struct spec_word optimizers[] = {
-    {SPEC_OPTIMIZER_SGD, "sgd"},
-    {SPEC_OPTIMIZER_ADAM, "adam"},
-    {SPEC_OPTIMIZER_ADAMW, "adamw"},
+    {SPEC_OPTIMIZER_SGD, "sgd"},         {SPEC_OPTIMIZER_ADAM, "adam"},
+    {SPEC_OPTIMIZER_ADAMW, "adamw"},     {SPEC_OPTIMIZER_ADAGRAD, "adagrad"},
+    {SPEC_OPTIMIZER_RMSPROP, "rmsprop"}, {SPEC_OPTIMIZER_LION, "lion"},
 };
 static const struct spec_word schedules[] = {
     {SPEC_SCHEDULE_CONSTANT, "constant"},
@@ -42,10 +46,17 @@ static const struct spec_word schedules[] = {
 static const struct spec_word metrics[] = {
     {SPEC_METRIC_LOSS, "loss"},
     {SPEC_METRIC_ACCURACY, "accuracy"},
+    {SPEC_METRIC_TOP_K, "top_k"},
+    {SPEC_METRIC_PERPLEXITY, "perplexity"},
+    {SPEC_METRIC_CONFUSION, "confusion"},
 };
 static const struct spec_word formats[] = {
     {SPEC_FORMAT_IDX, "idx"},
     {SPEC_FORMAT_NPY, "npy"},
+    {SPEC_FORMAT_SAFETENSORS, "safetensors"},
+    {SPEC_FORMAT_CSV, "csv"},
+    {SPEC_FORMAT_TOKENS, "tokens"},
+    {SPEC_FORMAT_TEXT, "text"},
 };
 static const struct spec_word gelus[] = {
     {SPEC_GELU_NONE, "none"},
@@ -54,6 +65,18 @@ static const struct spec_word gelus[] = {
 static const struct spec_word upsamples[] = {
     {SPEC_UPSAMPLE_NEAREST, "nearest"},
     {SPEC_UPSAMPLE_BILINEAR, "bilinear"},
+};
+static const struct spec_word reductions[] = {
+    {SPEC_REDUCTION_MEAN, "mean"},
+    {SPEC_REDUCTION_BATCHMEAN, "batchmean"},
+};
+static const struct spec_word counts[] = {
+    {SPEC_COUNT_UPDATES, "updates"},
+    {SPEC_COUNT_ITERATIONS, "iterations"},
+};
+static const struct spec_word token_dtypes[] = {
+    {DTYPE_U16, "uint16"},
+    {DTYPE_U32, "uint32"},
 };
 static const struct spec_word inits[] = {
     {SPEC_INIT_DEFAULT, "default"}, {SPEC_INIT_ZEROS, "zeros"},
@@ -87,6 +110,11 @@ const struct spec_words spec_words_metric = WORD_LIST(metrics, "metric");
 const struct spec_words spec_words_format = WORD_LIST(formats, "format");
 const struct spec_words spec_words_gelu = WORD_LIST(gelus, "approximation");
 const struct spec_words spec_words_upsample = WORD_LIST(upsamples, "mode");
+const struct spec_words spec_words_reduction =
+    WORD_LIST(reductions, "reduction");
+const struct spec_words spec_words_count = WORD_LIST(counts, "count");
+const struct spec_words spec_words_token_dtype =
+    WORD_LIST(token_dtypes, "token_dtype");
 const struct spec_words spec_words_init = WORD_LIST(inits, "start");
 const struct spec_words spec_words_dtype = WORD_LIST(dtypes, "dtype");
 const struct spec_words spec_words_wgrad = WORD_LIST(wgrads, "rounding");
@@ -103,6 +131,8 @@ spec_words_of(enum spec_type type)
     case SPEC_TYPE_WGRAD: return &spec_words_wgrad;
     case SPEC_TYPE_UPSAMPLE: return &spec_words_upsample;
     case SPEC_TYPE_ACTIVATION: return &spec_words_activation;
+    case SPEC_TYPE_REDUCTION: return &spec_words_reduction;
+    case SPEC_TYPE_COUNT: return &spec_words_count;
     case SPEC_TYPE_INT:
     case SPEC_TYPE_INT32:
     case SPEC_TYPE_SEED:

@@ -146,6 +146,8 @@ put_value(struct text *t, const struct spec_key *key, const void *base)
     case SPEC_TYPE_FORMAT:
     case SPEC_TYPE_GELU:
     case SPEC_TYPE_UPSAMPLE:
+    case SPEC_TYPE_REDUCTION:
+    case SPEC_TYPE_COUNT:
     case SPEC_TYPE_ACTIVATION:
     case SPEC_TYPE_DTYPE:
     case SPEC_TYPE_WGRAD:

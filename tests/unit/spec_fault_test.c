@@ -243,7 +243,7 @@ static const struct {
     {"evaluate.every_updates=5", "evaluate.every_updates",
      "there is no data.validation to evaluate on"},
     {"evaluate.metrics=[\"accuracy\"]", "evaluate.metrics[0]",
-     "accuracy needs classes: the loss is mse, not cross_entropy"},
+     "accuracy needs classes: the loss is mse, not cross_entropy or nll"},
     {"evaluate.metrics=[\"loss\", \"loss\"]", "evaluate.metrics[1]",
      "stands here twice"},
     {"checkpoint.best=accurracy", "checkpoint.best",

@@ -195,6 +195,73 @@ const char *const spec_samples[] = {
     " 'activation': 'silu', 'dropout': 0.5, 'batch_norm': true}},"
     " {'mlp': {'hidden': 7, 'num_classes': 5}}]}],"
     " 'loss': 'mse', 'optimizer': 'adam'}",
+
+    /* Every format, loss and optimizer: by default, then not. */
+    "{'data': {'train': {'format': 'safetensors', 'input': 'd'},"
+    " 'batch_size': 1}, 'model': [{'linear': {'out_features': 2}}],"
+    " 'loss': 'smooth_l1', 'optimizer': 'adagrad'}",
+
+    "{'initial_weights': {'path': 'w', 'partial': true},"
+    " 'data': {'train': {'format': 'safetensors', 'input': 'd', 'target': 't',"
+    "  'input_name': 'x', 'target_name': 'y', 'mask': 'm'}, 'batch_size': 1,"
+    "  'augment': {'random_crop': {'padding': 4},"
+    "   'horizontal_flip': {'p': 0.25}}},"
+    " 'model': [{'name': 'a', 'linear': {'out_features': 2}},"
+    "  {'name': 'b', 'linear': {'out_features': 2}},"
+    "  {'name': 'c', 'linear': {'out_features': 2}},"
+    "  {'name': 'd', 'sequential': ['relu']},"
+    "  {'name': 'e', 'residual': ['relu', {'sequential': ['relu']}]}],"
+    " 'loss': {'nll': {'ignore_index': 3}}, 'optimizer': ["
+    "  {'match': ['a.*'], 'adagrad': {'lr': 1, 'lr_decay': 0.5,"
+    "   'weight_decay': 0.25, 'initial_accumulator_value': 0.125, 'eps': 1,"
+    "   'groups': [{'match': ['a.bias'], 'lr_decay': 0.25,"
+    "   'initial_accumulator_value': 0, 'eps': 0}]}},"
+    "  {'match': ['b.*'], 'rmsprop': {'lr': 1, 'alpha': 0.5, 'eps': 1,"
+    "   'weight_decay': 0.25, 'momentum': 0.125, 'centered': true,"
+    "   'groups': [{'match': ['b.bias'], 'alpha': 0.25, 'centered': false}]}},"
+    "  {'match': ['c.w*', 'c.weight', '*.bias'], 'lion': {'lr': 1,"
+    "   'betas': [0.5, 0.25], 'weight_decay': 2, 'groups': ["
+    "   {'match': ['c.bias'], 'betas': [0, 0]}]}}],"
+    " 'schedule': {'step': {'step_size': 3, 'count': 'iterations'}},"
+    " 'amp': {'dtype': 'float16', 'scaler': {'dynamic': false}},"
+    " 'train': {'ema': {'decay': 0.75, 'evaluate': false},"
+    "  'recompute': ['d', 'e.*']},"
+    " 'evaluate': {'metrics': ['top_k', 'confusion', 'perplexity'],"
+    "  'top_k': 2}}",
+
+    "{'data': {'train': {'format': 'csv', 'input': 'd',"
+    "  'target_columns': ['y', 3]}, 'batch_size': 1,"
+    "  'validation': {'format': 'npy', 'input': 'x', 'target': 'y'}},"
+    " 'model': [{'linear': {'out_features': 2}}], 'loss': 'kl_div',"
+    " 'optimizer': [{'rmsprop': {}}], 'schedule': {'constant':"
+    " {'count': 'iterations'}}, 'train': {'ema': {'decay': 0.5}}}",
+
+    "{'data': {'train': {'format': 'tokens', 'input': 'd'},"
+    "  'validation': {'format': 'text', 'input': 'd'}, 'batch_size': 1,"
+    "  'sequence_length': 9}, 'model': [{'name': 'e', 'embedding':"
+    " {'num_embeddings': 2, 'embedding_dim': 2}}, {'linear':"
+    " {'out_features': 2}}], 'loss': {'huber': {'delta': 2}},"
+    " 'optimizer': [{'match': ['e.*'], 'lion': {}}, 'adam'],"
+    " 'schedule': {'linear': {'count': 'iterations'}}}",
+
+    "{'data': {'train': {'format': 'tokens', 'input': 'd',"
+    "  'token_dtype': 'uint32', 'part': [0, 0.5]},"
+    "  'validation': {'format': 'text', 'input': 'd', 'part': [0.5, 1]},"
+    "  'batch_size': 1, 'sequence_length': 9},"
+    " 'model': [{'linear': {'out_features': 2}}],"
+    " 'loss': {'kl_div': {'log_target': true, 'reduction': 'batchmean'}},"
+    " 'optimizer': 'lion'}",
+
+    "{" VALIDATED "'model': [{'linear': {'out_features': 2}}],"
+    " 'loss': {'smooth_l1': {'beta': 0}}, 'optimizer': 'rmsprop'}",
+
+    "{" VALIDATED "'model': [{'linear': {'out_features': 2}}],"
+    " 'loss': 'nll', 'optimizer': 'adam',"
+    " 'evaluate': {'metrics': ['perplexity', 'top_k']},"
+    " 'checkpoint': {'best': 'perplexity'}}",
+
+    "{" DATA "'model': [{'linear': {'out_features': 2}}],"
+    " 'loss': 'huber', 'optimizer': 'adam'}",
 };
 const int spec_samples_n =
     (int)(sizeof(spec_samples) / sizeof(spec_samples[0]));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * trainctl's verbs that handle files: submit, validate, logs, export, and the
- * forms of a job's history.
+ * forms of a job's history. lines: one fake daemon and its files serve them
+ * all.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -288,6 +290,38 @@ test_validate_without_daemon(void **state)
     assert_string_equal(r->err, "");
 }
 
+/* What is printed is the same spec: printing that gives it again. Files that
+ * are missing do not keep a spec from being shown. */
+static void
+test_validate_print(void **state)
+{
+    static const char preset[] =
+        "{\"data\": {\"train\": {\"format\": \"text\", \"input\": "
+        "\"nothing.txt\"}, \"sequence_length\": 8, \"batch_size\": 1}, "
+        "\"model\": {\"gpt\": {\"vocab_size\": 256, \"block_size\": 8, "
+        "\"n_layer\": 1, \"n_head\": 1, \"n_embd\": 4}}, "
+        "\"loss\": \"cross_entropy\", \"optimizer\": \"adamw\"}";
+    const struct fake_run *r;
+    char *first;
+
+    (void)state;
+    write_file("gpt.json", preset);
+    r = run_script(NULL, ARGS("validate", "--local", "--print", "gpt.json"));
+    assert_int_equal(r->exit_code, 65);
+    assert_holds(r->err, "nothing.txt: No such file or directory");
+    assert_holds(r->out, "\"input\": \"nothing.txt\"");
+    assert_holds(r->out, "{\"name\": \"c_fc\", \"linear\": {\"out_features\": "
+                         "16, \"bias\": true}");
+    assert_null(strstr(r->out, ": valid"));
+    first = strdup(r->out);
+    write_file("full.json", first);
+    r = run_script(NULL, ARGS("validate", "--local", "--print", "full.json"));
+    assert_string_equal(r->out, first);
+    free(first);
+    r = run_script(NULL, ARGS("validate", "--print", "--json", "full.json"));
+    assert_int_equal(r->exit_code, 2);
+}
+
 /* ---- history -------------------------------------------------------------*/
 
 static void
@@ -561,6 +595,7 @@ main(void)
         cmocka_unit_test(test_submit_follow),
         cmocka_unit_test(test_submit_dry_run),
         cmocka_unit_test(test_validate_without_daemon),
+        cmocka_unit_test(test_validate_print),
         cmocka_unit_test(test_metrics_csv),
         cmocka_unit_test(test_metrics_follow_a_rollback),
         cmocka_unit_test(test_scale_plot_and_table),
