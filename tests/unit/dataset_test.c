@@ -26,6 +26,7 @@ static const struct dataset_options values = {.target_is_class = false};
 
 /* ---- shapes ------------------------------------------------------------- */
 
+/* case_c51: another number of images than of labels */
 static void
 test_dataset_counts_differ(void **state)
 {

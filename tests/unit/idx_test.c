@@ -54,6 +54,7 @@ check_images(const char *hex)
     array_fini(&a);
 }
 
+/* case_c51: images */
 static void
 test_idx_images(void **state)
 {
@@ -61,6 +62,7 @@ test_idx_images(void **state)
     check_images(IMAGES);
 }
 
+/* case_c51: unpacked */
 static void
 test_idx_gzip(void **state)
 {
@@ -71,6 +73,7 @@ test_idx_gzip(void **state)
                            "000000000000");
 }
 
+/* case_c51: the CRC, and more of the kind */
 static void
 test_idx_gzip_damaged(void **state)
 {
@@ -86,6 +89,7 @@ test_idx_gzip_damaged(void **state)
                   "bytes");
 }
 
+/* case_c51: labels */
 static void
 test_idx_labels(void **state)
 {
@@ -101,6 +105,7 @@ test_idx_labels(void **state)
     array_fini(&a);
 }
 
+/* case_c51: int32 */
 static void
 test_idx_int32(void **state)
 {
@@ -144,6 +149,7 @@ test_idx_other_dtypes(void **state)
     array_fini(&a);
 }
 
+/* case_c51: truncated, and more of the kind */
 static void
 test_idx_wrong_length(void **state)
 {

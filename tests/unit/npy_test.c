@@ -97,6 +97,7 @@ check_refused(const char *dict, const char *sentence)
     assert_null(a.memory);
 }
 
+/* case_c44 */
 static void
 test_npy_fortran_order(void **state)
 {
@@ -144,6 +145,7 @@ test_npy_fortran_order_rank_3(void **state)
     array_fini(&a);
 }
 
+/* case_c45 */
 static void
 test_npy_big_endian(void **state)
 {
@@ -159,6 +161,7 @@ test_npy_big_endian(void **state)
     array_fini(&a);
 }
 
+/* case_c47: and more of the kind */
 static void
 test_npy_wrong_length(void **state)
 {

@@ -70,6 +70,7 @@ value_at(const struct safetensors_entry *e, int i)
     return v;
 }
 
+/* case_c48: all but its good file */
 static void
 test_safetensors_header_length(void **state)
 {
@@ -109,6 +110,7 @@ test_safetensors_header_cap(void **state)
     free(bytes);
 }
 
+/* case_c48: the good file */
 static void
 test_safetensors_good(void **state)
 {
@@ -135,6 +137,7 @@ test_safetensors_good(void **state)
     free(bytes);
 }
 
+/* case_c50: the truncated file */
 static void
 test_safetensors_truncated(void **state)
 {
@@ -146,6 +149,7 @@ test_safetensors_truncated(void **state)
         "f: data 8 bytes, header declares 16");
 }
 
+/* case_c50: empty, scalar and bfloat16 */
 static void
 test_safetensors_zero_scalar_bf16(void **state)
 {
