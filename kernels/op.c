@@ -183,16 +183,35 @@ adaptive_overlap(int64_t big, int64_t small, bool backward)
     return backward ? div_up(small, big) + 1 : div_up(big, small) + 1;
 }
 
+/* Taps of an interpolated element, or how many outputs read an input: two
+ * taps an axis reach twice as far, and align_corners a little further. */
+static int64_t
+upsample_length(enum op op, const union op_params *params,
+                const struct tensor_desc *in, const struct tensor_desc *out)
+{
+    const int64_t taps = params->upsample.mode == OP_UPSAMPLE_NEAREST ? 1 : 2;
+    int64_t length = 1;
+
+    if (op == OP_UPSAMPLE)
+        return taps * taps;
+    for (int i = 2; i < 4; i++)
+        length *= taps * div_up(in->dim[i], out->dim[i]) + taps - 1;
+    return length;
+}
+
 static int64_t
 window_length(enum op op, const union op_params *params,
               const struct tensor_desc *in, const struct tensor_desc *out)
 {
     int64_t length = 1;
+    const bool resized = op == OP_UPSAMPLE || op == OP_UPSAMPLE_BWD;
     const bool adaptive =
         op == OP_ADAPTIVE_AVG_POOL2D || op == OP_ADAPTIVE_AVG_POOL2D_BWD;
     const bool backward = op == OP_MAX_POOL2D_BWD || op == OP_AVG_POOL2D_BWD ||
                           op == OP_ADAPTIVE_AVG_POOL2D_BWD;
 
+    if (resized)
+        return upsample_length(op, params, in, out);
     for (int i = 0; i < 2; i++) {
         if (adaptive)
             length *=

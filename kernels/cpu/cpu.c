@@ -10,6 +10,7 @@
 #include "kernels/cpu/cross_entropy.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/embedding.h"
 #include "kernels/cpu/flat.h"
 #include "kernels/cpu/group_norm.h"
 #include "kernels/cpu/join.h"
@@ -20,7 +21,9 @@
 #include "kernels/cpu/metric.h"
 #include "kernels/cpu/nll.h"
 #include "kernels/cpu/pool2d.h"
+#include "kernels/cpu/prelu.h"
 #include "kernels/cpu/shape.h"
+#include "kernels/cpu/upsample.h"
 
 const struct kernel_table cpu_table = {
     .name = "cpu",
@@ -48,6 +51,11 @@ const struct kernel_table cpu_table = {
             [OP_MATMUL_DB] = &matmul_product,
             [OP_ATTENTION] = &attention_forward,
             [OP_ATTENTION_BWD] = &attention_backward,
+            [OP_EMBEDDING] = &embedding_forward,
+            [OP_EMBEDDING_BWD] = &embedding_backward,
+            [OP_PRELU] = &prelu_pointwise,
+            [OP_PRELU_DX] = &prelu_pointwise,
+            [OP_PRELU_DW] = &prelu_backward_weight,
             [OP_BATCH_NORM] = &batch_norm_forward,
             [OP_BATCH_NORM_EVAL] = &batch_norm_eval,
             [OP_BATCH_NORM_BWD] = &batch_norm_backward,
@@ -98,6 +106,8 @@ const struct kernel_table cpu_table = {
             [OP_CAT] = &join_cat,
             [OP_STACK] = &join_stack,
             [OP_STACK_BWD] = &join_stack_backward,
+            [OP_UPSAMPLE] = &upsample_forward,
+            [OP_UPSAMPLE_BWD] = &upsample_backward,
             [OP_CROSS_ENTROPY] = &cross_entropy_forward,
             [OP_CROSS_ENTROPY_BWD] = &cross_entropy_backward,
             [OP_MSE] = &loss_forward,

@@ -104,6 +104,40 @@ bench_conv_lift(enum op op, enum dtype t, struct kcase *c)
 }
 
 static void
+bench_embedding(enum op op, enum dtype t, struct kcase *c)
+{
+    const bool forward = op == OP_EMBEDDING;
+    const struct tensor_desc ids = cases_matrix(DTYPE_I32, 16, 256);
+    const struct tensor_desc y = tensor_make(t, 3, (int64_t[]){16, 256, 768});
+
+    c->classes = 4096;
+    c->fill[forward ? 0 : 1] = CHECK_ROW;
+    c->sig.in[0] = forward ? ids : y;
+    c->sig.in[1] = forward ? cases_matrix(t, 4096, 768) : ids;
+    c->sig.out[0] = forward ? y : cases_matrix(DTYPE_F32, 4096, 768);
+}
+
+static void
+bench_prelu(enum op op, enum dtype t, struct kcase *c)
+{
+    const struct tensor_desc w = cases_vector(t, CHANNELS);
+
+    c->sig.in[0] = c->sig.in[1] = c->sig.out[0] = image(t);
+    if (op != OP_PRELU_DW)
+        c->sig.in[op == OP_PRELU ? 1 : 2] = w;
+    else
+        c->sig.out[0] = tensor_with_dtype(&w, DTYPE_F32);
+}
+
+static void
+bench_upsample(enum op op, enum dtype t, struct kcase *c)
+{
+    c->sig.params.upsample.mode = OP_UPSAMPLE_BILINEAR;
+    c->sig.in[0] = op == OP_UPSAMPLE ? half_image(t) : image(t);
+    c->sig.out[0] = op == OP_UPSAMPLE ? image(t) : half_image(t);
+}
+
+static void
 bench_group_norm(enum op op, enum dtype t, struct kcase *c)
 {
     const bool backward = op == OP_GROUP_NORM_BWD;
@@ -286,6 +320,13 @@ cases_bench(enum op op, enum dtype t, struct kcase *c)
     case OP_BATCH_NORM_BWD:
     case OP_LAYER_NORM:
     case OP_LAYER_NORM_BWD: bench_norm(op, t, c); return true;
+    case OP_EMBEDDING:
+    case OP_EMBEDDING_BWD: bench_embedding(op, t, c); return true;
+    case OP_PRELU:
+    case OP_PRELU_DX:
+    case OP_PRELU_DW: bench_prelu(op, t, c); return true;
+    case OP_UPSAMPLE:
+    case OP_UPSAMPLE_BWD: bench_upsample(op, t, c); return true;
     case OP_GROUP_NORM:
     case OP_GROUP_NORM_BWD: bench_group_norm(op, t, c); return true;
     case OP_RMS_NORM:

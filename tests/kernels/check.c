@@ -161,7 +161,7 @@ class_of(enum check_fill fill, struct check_rng *rng, int64_t i, int64_t limit)
 
     if (fill == CHECK_CLASS_BAD && i % 3 == 0)
         return i % 2 == 0 ? -1 : (int32_t)limit;
-    if (r % 5 == 0)
+    if (r % 5 == 0 && fill != CHECK_ROW)
         return -100;
     return limit > 0 ? (int32_t)(r % (uint64_t)limit) : 0;
 }

@@ -31,6 +31,7 @@ enum check_fill {
     CHECK_PROB,    /* 0 .. 1 */
     CHECK_POSITIVE,
     CHECK_CLASS,     /* i32: 0 .. classes - 1, some -100 */
+    CHECK_ROW,       /* i32: 0 .. classes - 1 */
     CHECK_CLASS_BAD, /* one below, one above */
     CHECK_WINDOW,    /* i32: a position in each pooling window */
     CHECK_MASK       /* bool: every third row 0 throughout */

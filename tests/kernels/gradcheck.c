@@ -46,6 +46,9 @@ static const struct {
     {OP_CONV_TRANSPOSE2D, OP_CONV_TRANSPOSE2D_DX},
     {OP_CONV_TRANSPOSE2D, OP_CONV_TRANSPOSE2D_DW},
     {OP_CONV_TRANSPOSE2D, OP_BIAS_GRAD},
+    {OP_EMBEDDING, OP_EMBEDDING_BWD},
+    {OP_PRELU, OP_PRELU_DX},
+    {OP_PRELU, OP_PRELU_DW},
     {OP_BATCH_NORM, OP_BATCH_NORM_BWD},
     {OP_LAYER_NORM, OP_LAYER_NORM_BWD},
     {OP_GROUP_NORM, OP_GROUP_NORM_BWD},
@@ -66,6 +69,7 @@ static const struct {
     {OP_NARROW, OP_NARROW_BWD},
     {OP_CAT, OP_NARROW},
     {OP_STACK, OP_STACK_BWD},
+    {OP_UPSAMPLE, OP_UPSAMPLE_BWD},
     {OP_DIV, OP_DIV_BWD_A},
     {OP_DIV, OP_DIV_BWD_B},
     {OP_WHERE, OP_WHERE_BWD_A},
@@ -409,6 +413,9 @@ suits(const struct kcase *c)
              c->fill[i] == CHECK_WIDE || c->fill[i] == CHECK_SPECIAL ||
              c->fill[i] == CHECK_SUMMED || c->fill[i] == CHECK_CLASS_BAD))
             return false;
+    /* What a padding row gets is not its slope, but nothing. */
+    if (c->sig.op == OP_EMBEDDING && c->sig.params.embedding.has_padding)
+        return false;
     return dtype_is_float(c->sig.out[0].dtype) &&
            tensor_n_elems(&c->sig.out[0]) <= MAX_ELEMS;
 }
@@ -420,7 +427,7 @@ move_off_kinks(struct forward *f)
 {
     const enum op op = f->sig.op;
 
-    if (op != OP_RELU && op != OP_L1 && op != OP_MAX_POOL2D)
+    if (op != OP_RELU && op != OP_PRELU && op != OP_L1 && op != OP_MAX_POOL2D)
         return;
     for (int64_t i = 0; i < tensor_n_elems(&f->sig.in[0]); i++) {
         const double grid = round(f->in[0][i] * 16) / 16;

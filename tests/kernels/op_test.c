@@ -214,6 +214,21 @@ test_op_attention_flops(void **state)
 }
 
 static void
+test_op_reduce_length_upsample(void **state)
+{
+    const struct tensor_desc x = tensor_make_nhwc(DTYPE_F32, 2, 3, 4, 5);
+    const struct tensor_desc y = tensor_make_nhwc(DTYPE_F32, 2, 3, 8, 15);
+    union op_params p = {.upsample = {.mode = OP_UPSAMPLE_NEAREST}};
+
+    (void)state;
+    assert_int_equal(op_reduce_length(OP_UPSAMPLE, &p, &x, &y), 1);
+    assert_int_equal(op_reduce_length(OP_UPSAMPLE_BWD, &p, &y, &x), 6);
+    p.upsample.mode = OP_UPSAMPLE_BILINEAR;
+    assert_int_equal(op_reduce_length(OP_UPSAMPLE, &p, &x, &y), 4);
+    assert_int_equal(op_reduce_length(OP_UPSAMPLE_BWD, &p, &y, &x), 35);
+}
+
+static void
 test_op_tensor_layouts(void **state)
 {
     const struct tensor_desc t = tensor_make_nhwc(DTYPE_F16, 2, 3, 4, 5);
@@ -314,6 +329,7 @@ main(void)
         cmocka_unit_test(test_op_reduce_length_of_sums),
         cmocka_unit_test(test_op_products),
         cmocka_unit_test(test_op_attention_flops),
+        cmocka_unit_test(test_op_reduce_length_upsample),
         cmocka_unit_test(test_op_tensor_layouts),
         cmocka_unit_test(test_op_tensor_axes),
         cmocka_unit_test(test_op_backend_names_what_is_missing),
