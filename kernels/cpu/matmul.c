@@ -29,50 +29,50 @@ factor(enum dtype dtype, int64_t n, int64_t k, bool transposed)
         .dtype = dtype, .n = n, .i_step = k, .k_step = 1};
 }
 
-/* One entry's product C = A B, and which input is A. */
-struct plan {
-    struct panel_product p;
-    int a_in;
-    int64_t n_entries;
-};
-
 /* With a[M,K], b[K,N], y[M,N]:
  *   y = a b             da = dy b^T           db = a^T dy
  *   a transposed:       da^T = b dy^T
- *   b transposed:                             db^T = dy^T a
- * The panels' B is seen as [n][k] when it lies transposed. */
-static struct plan
-plan_make(const struct kernel_sig *sig)
+ *   b transposed:                             db^T = dy^T a */
+struct kernel_sig
+matmul_as_forward(const struct kernel_sig *sig, bool *swapped)
 {
-    const struct tensor_desc *in0 = &sig->in[0], *in1 = &sig->in[1];
-    const struct tensor_desc *out = &sig->out[0];
-    const bool at = sig->params.matmul.a_transposed;
-    const bool bt = sig->params.matmul.b_transposed;
-    const enum dtype t0 = in0->dtype, t1 = in1->dtype;
-    const int64_t m = rows_of(out), n = cols_of(out);
-    struct plan plan = {.n_entries = 1};
-    struct panel_product *p = &plan.p;
+    const bool a_t = sig->params.matmul.a_transposed;
+    const bool b_t = sig->params.matmul.b_transposed;
+    struct kernel_sig y = *sig;
 
-    for (int i = 0; i < out->rank - 2; i++)
-        plan.n_entries *= out->dim[i];
-    p->c_dtype = out->dtype;
-    if (sig->op == OP_MATMUL) { /* in a, b */
-        p->k = at ? rows_of(in0) : cols_of(in0);
-        p->a = factor(t0, m, p->k, at);
-        p->b = factor(t1, n, p->k, !bt);
-    } else if (sig->op == OP_MATMUL_DA) { /* in dy, b */
-        p->k = cols_of(in0);
-        plan.a_in = at ? 1 : 0;
-        p->a = at ? factor(t1, m, p->k, bt) : factor(t0, m, p->k, false);
-        p->b = at ? factor(t0, n, p->k, false) : factor(t1, n, p->k, bt);
-    } else { /* in dy, a */
-        assert(sig->op == OP_MATMUL_DB);
-        p->k = rows_of(in0);
-        plan.a_in = bt ? 0 : 1;
-        p->a = bt ? factor(t0, m, p->k, true) : factor(t1, m, p->k, !at);
-        p->b = bt ? factor(t1, n, p->k, !at) : factor(t0, n, p->k, true);
+    *swapped = false;
+    y.op = OP_MATMUL;
+    if (sig->op == OP_MATMUL_DA) { /* in dy, b */
+        *swapped = a_t;
+        y.params.matmul.a_transposed = a_t && b_t;
+        y.params.matmul.b_transposed = a_t || !b_t;
+    } else if (sig->op == OP_MATMUL_DB) { /* in dy, a */
+        *swapped = !b_t;
+        y.params.matmul.a_transposed = b_t || !a_t;
+        y.params.matmul.b_transposed = b_t && a_t;
     }
-    return plan;
+    if (*swapped) {
+        y.in[0] = sig->in[1];
+        y.in[1] = sig->in[0];
+    }
+    return y;
+}
+
+/* One entry's product. The panels' B is seen as [n][k] when it lies
+ * transposed. */
+static struct panel_product
+entry_make(const struct kernel_sig *sig)
+{
+    const struct tensor_desc *a = &sig->in[0], *b = &sig->in[1];
+    const bool a_t = sig->params.matmul.a_transposed;
+    struct panel_product p = {.c_dtype = sig->out[0].dtype,
+                              .k = a_t ? rows_of(a) : cols_of(a)};
+
+    assert(sig->op == OP_MATMUL);
+    p.a = factor(a->dtype, rows_of(&sig->out[0]), p.k, a_t);
+    p.b = factor(b->dtype, cols_of(&sig->out[0]), p.k,
+                 !sig->params.matmul.b_transposed);
+    return p;
 }
 
 static bool
@@ -87,28 +87,40 @@ supports(const struct kernel_sig *sig)
 static size_t
 workspace_bytes(const struct kernel_sig *sig, void *state)
 {
-    const struct plan plan = plan_make(sig);
+    bool swapped;
+    const struct kernel_sig y = matmul_as_forward(sig, &swapped);
+    const struct panel_product p = entry_make(&y);
 
     (void)state;
-    return panel_workspace_bytes(&plan.p);
+    return panel_workspace_bytes(&p);
+}
+
+static size_t
+bytes_of(int64_t rows, int64_t cols, enum dtype dtype)
+{
+    return (size_t)(rows * cols) * dtype_size_bytes(dtype);
 }
 
 static void
 run(const struct kernel_call *call)
 {
-    const struct kernel_sig *sig = call->sig;
-    const struct plan plan = plan_make(sig);
-    struct panel_product p = plan.p;
-    const size_t a_bytes = (size_t)(p.a.n * p.k) * dtype_size_bytes(p.a.dtype);
-    const size_t b_bytes = (size_t)(p.b.n * p.k) * dtype_size_bytes(p.b.dtype);
-    const size_t c_bytes =
-        (size_t)(p.a.n * p.b.n) * dtype_size_bytes(p.c_dtype);
+    bool swapped;
+    const struct kernel_sig y = matmul_as_forward(call->sig, &swapped);
+    struct panel_product p = entry_make(&y);
+    const char *a = call->in[swapped ? 1 : 0], *b = call->in[swapped ? 0 : 1];
+    char *c = call->out[0];
+    int64_t n_entries = 1;
 
-    for (int64_t i = 0; i < plan.n_entries; i++) {
-        p.a.data = (const char *)call->in[plan.a_in] + (size_t)i * a_bytes;
-        p.b.data = (const char *)call->in[1 - plan.a_in] + (size_t)i * b_bytes;
-        p.c = (char *)call->out[0] + (size_t)i * c_bytes;
-        panel_multiply(&p, call->workspace, sig->threads);
+    for (int i = 0; i < y.out[0].rank - 2; i++)
+        n_entries *= y.out[0].dim[i];
+    for (int64_t i = 0; i < n_entries; i++) {
+        p.a.data = a;
+        p.b.data = b;
+        p.c = c;
+        panel_multiply(&p, call->workspace, call->sig->threads);
+        a += bytes_of(p.a.n, p.k, p.a.dtype);
+        b += bytes_of(p.b.n, p.k, p.b.dtype);
+        c += bytes_of(p.a.n, p.b.n, p.c_dtype);
     }
 }
 

@@ -12,6 +12,10 @@
 
 #include "kernels/kernel.h"
 
+/* The same product as a MATMUL's signature, inputs exchanged when *swapped. */
+struct kernel_sig matmul_as_forward(const struct kernel_sig *sig,
+                                    bool *swapped);
+
 extern const struct kernel matmul_product; /* MATMUL, MATMUL_DA, MATMUL_DB */
 
 #endif

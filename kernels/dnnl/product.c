@@ -129,6 +129,15 @@ unit_bytes(const struct kernel_sig *sig, const struct pdesc_problem *problem,
     return bytes;
 }
 
+/* Several products, rank 3. oneDNN 2.6.3 loses a part of the sum when it shares
+ * out a long k between threads there: it gets one thread each time. */
+static bool
+is_batched(const struct pdesc_problem *problem)
+{
+    return problem->kind == PDESC_MATMUL &&
+           problem->tensor[PDESC_OUT].rank == 3;
+}
+
 /* Images always pay: a piece stays in the cache between reading and writing.
  * Products are cut when there is something to convert on the way. */
 static bool
@@ -136,7 +145,7 @@ pieces_pay(const struct kernel_sig *sig, const struct pdesc_problem *problem)
 {
     if (op_flops(sig->op, &sig->params, sig->in, sig->out) < PIECES_MIN_FLOPS)
         return false;
-    if (problem->kind != PDESC_MATMUL)
+    if (problem->kind != PDESC_MATMUL || is_batched(problem))
         return true;
     return sig->in[0].dtype != problem->tensor[0].dtype;
 }
@@ -154,14 +163,16 @@ choose_pieces(struct product *p, const struct kernel_sig *sig,
               const struct pdesc_problem *problem)
 {
     const int64_t length = cut_length(problem);
-    const int64_t unit = problem->kind == PDESC_MATMUL ? 16 : 1;
+    /* Columns or rows of one product; else images, or whole products. */
+    const bool sides = problem->kind == PDESC_MATMUL && !is_batched(problem);
+    const int64_t unit = sides ? 16 : 1;
     int64_t piece = PIECE_BYTES / unit_bytes(sig, problem, length);
 
     p->length = p->piece = length;
     p->n_pieces = 1;
     if (!pieces_pay(sig, problem))
         return;
-    if (problem->kind == PDESC_MATMUL)
+    if (sides)
         piece = piece < PIECE_MIN_COLS   ? PIECE_MIN_COLS
                 : piece > PIECE_MAX_COLS ? PIECE_MAX_COLS
                                          : piece;
@@ -222,7 +233,9 @@ create_lanes(struct product *p, const struct pdesc_problem *problem,
     if (p->lane == NULL)
         return err_set(err, ERR_NOMEM, "oneDNN: lanes of a product");
     for (int i = 0; i < p->n_lanes && rc == 0; i++)
-        rc = onednn_create(&piece, whole ? p->threads : 1, &p->lane[i], err);
+        rc = onednn_create(&piece,
+                           whole && !is_batched(problem) ? p->threads : 1,
+                           &p->lane[i], err);
     if (rc == 0 && rest != p->piece) {
         const struct pdesc_problem tail = problem_of_piece(problem, rest);
 

@@ -3,12 +3,12 @@
  * product_private: the plan that product.c makes and product_run.c follows.
  *
  * A problem runs whole, by one primitive on all threads, or in pieces: images,
- * or rows or columns of the weight. A piece is brought to float32 in a buffer
- * that fits a core's cache, multiplied there and rounded into the output, so a
- * half tensor crosses memory once, as halves. Pieces are dealt to lanes, one
- * for each thread; a lane has its primitive and its buffers. A weight gradient
- * of a convolution is the sum of its pieces: a lane adds up its own, and the
- * lanes' sums are added in order.
+ * entries of a batched product, or rows or columns of the weight. A piece is
+ * brought to float32 in a buffer that fits a core's cache, multiplied there and
+ * rounded into the output, so a half tensor crosses memory once, as halves.
+ * Pieces are dealt to lanes, one for each thread; a lane has its primitive and
+ * its buffers. A weight gradient of a convolution is the sum of its pieces: a
+ * lane adds up its own, and the lanes' sums are added in order.
  */
 #ifndef KERNELS_DNNL_PRODUCT_PRIVATE_H
 #define KERNELS_DNNL_PRODUCT_PRIVATE_H

@@ -290,6 +290,45 @@ bench_elementwise(enum op op, enum dtype t, struct kcase *c)
         c->sig.params.dropout.p = 0.25;
 }
 
+/* A layer of a small GPT: 8 x 256 tokens, 6 heads of 64, causal, packed. */
+static void
+bench_attention(enum op op, enum dtype t, struct kcase *c)
+{
+    const bool backward = op == OP_ATTENTION_BWD;
+    const struct tensor_desc y = tensor_make(t, 3, (int64_t[]){8, 256, 6 * 64});
+    const struct tensor_desc qkv =
+        tensor_make(t, 3, (int64_t[]){8, 256, 3 * 6 * 64});
+    const struct tensor_desc lse =
+        tensor_make(DTYPE_F32, 3, (int64_t[]){8, 6, 256});
+
+    c->sig.params.attention.n_heads = 6;
+    c->sig.params.attention.causal = true;
+    c->sig.params.attention.scale = 0.125;
+    c->sig.in[0] = backward ? y : qkv;
+    c->sig.out[0] = backward ? qkv : y;
+    if (backward) {
+        c->sig.in[1] = qkv;
+        c->sig.in[5] = y;
+        c->sig.in[6] = lse;
+        c->fill[6] = CHECK_POSITIVE;
+    } else {
+        c->sig.out[1] = lse;
+    }
+}
+
+/* The product that attention is measured beside: 48 of 256 x 64 by 64 x 256. */
+static void
+bench_matmul(enum op op, enum dtype t, struct kcase *c)
+{
+    const struct tensor_desc a = tensor_make(t, 3, (int64_t[]){48, 256, 64});
+    const struct tensor_desc y = tensor_make(t, 3, (int64_t[]){48, 256, 256});
+
+    c->sig.params.matmul.b_transposed = true;
+    c->sig.in[0] = op == OP_MATMUL ? a : y;
+    c->sig.in[1] = a;
+    c->sig.out[0] = op == OP_MATMUL ? y : a;
+}
+
 bool
 cases_bench(enum op op, enum dtype t, struct kcase *c)
 {
@@ -302,6 +341,11 @@ cases_bench(enum op op, enum dtype t, struct kcase *c)
     case OP_LINEAR:
     case OP_LINEAR_DX:
     case OP_LINEAR_DW: bench_product(op, t, c); return true;
+    case OP_MATMUL:
+    case OP_MATMUL_DA:
+    case OP_MATMUL_DB: bench_matmul(op, t, c); return true;
+    case OP_ATTENTION:
+    case OP_ATTENTION_BWD: bench_attention(op, t, c); return true;
     case OP_BIAS_GRAD:
         c->sig.in[0] = image(t);
         c->sig.out[0] = cases_vector(DTYPE_F32, CHANNELS);
