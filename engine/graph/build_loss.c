@@ -57,7 +57,6 @@ target_desc(const struct build *b, enum dtype dtype)
 static int
 class_target(struct build *b, struct tensor_desc *target, struct err *err)
 {
-    const char *name = spec_loss_name(b->spec->loss.kind);
     struct tensor_desc pred = graph_value_at(b->graph, b->at)->desc, rows;
     char have[SHAPE_TEXT_MAX], want[SHAPE_TEXT_MAX];
 
@@ -65,14 +64,14 @@ class_target(struct build *b, struct tensor_desc *target, struct err *err)
         return err_set(err, ERR_SPEC,
                        "%s: needs one class id a sample, but the targets are "
                        "numbers; use mse, l1 or bce_with_logits",
-                       name);
+                       spec_loss_name(b->spec->loss.kind));
     *target = target_desc(b, DTYPE_I32);
     shape_format(&pred, have, sizeof(have));
     if (target->rank == 1 && pred.rank != 2)
         return err_set(err, ERR_SPEC,
                        "%s: needs scores (samples, classes) but the model ends "
                        "in %s%s",
-                       name, have,
+                       spec_loss_name(b->spec->loss.kind), have,
                        pred.rank > 2 ? "; end it with flatten and linear" : "");
     if (pred.rank == 4 && turn(b, TENSOR_NHWC, err) != 0)
         return err->code;
@@ -85,7 +84,8 @@ class_target(struct build *b, struct tensor_desc *target, struct err *err)
         return err_set(err, ERR_SPEC,
                        "%s: the model ends in %s, which takes class ids %s, "
                        "but the targets are %s",
-                       name, have, shape_format(&rows, want, sizeof(want)),
+                       spec_loss_name(b->spec->loss.kind), have,
+                       shape_format(&rows, want, sizeof(want)),
                        shape_format(target, have, sizeof(have)));
     return 0;
 }
@@ -95,7 +95,6 @@ class_target(struct build *b, struct tensor_desc *target, struct err *err)
 static int
 number_target(struct build *b, struct tensor_desc *target, struct err *err)
 {
-    const char *name = spec_loss_name(b->spec->loss.kind);
     struct tensor_desc pred;
     char have[SHAPE_TEXT_MAX], want[SHAPE_TEXT_MAX];
 
@@ -103,7 +102,7 @@ number_target(struct build *b, struct tensor_desc *target, struct err *err)
         return err_set(err, ERR_SPEC,
                        "%s: needs numbers, but the targets are class ids; "
                        "use cross_entropy",
-                       name);
+                       spec_loss_name(b->spec->loss.kind));
     if (turn(b, TENSOR_ROW, err) != 0)
         return err->code;
     pred = graph_value_at(b->graph, b->at)->desc;
@@ -115,7 +114,8 @@ number_target(struct build *b, struct tensor_desc *target, struct err *err)
         return err_set(err, ERR_SPEC,
                        "%s: the model ends in %s but the targets are %s; "
                        "both must have the same shape",
-                       name, have, shape_format(target, want, sizeof(want)));
+                       spec_loss_name(b->spec->loss.kind), have,
+                       shape_format(target, want, sizeof(want)));
     return 0;
 }
 
