@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients: what the graph looks like, and that the numbers are right. */
-#include "tests/support/runner.h"
+#include "tests/support/slopes.h"
 
 #include <math.h>
 
@@ -31,131 +31,37 @@ static const char normed[] =
     "{\"linear\": {\"out_features\": 6}}, {\"dropout\": {\"p\": 0.3}}]}, "
     "{\"linear\": {\"out_features\": 3}}]";
 
-/* ---- finite differences ---------------------------------------------------
- * The slope along single weights, by two central differences and Richardson's
- * extrapolation: error h^4, and the rounding of a float32 loss over h (2^-24 x
- * 2^10 x loss). What is compared is the norm of the error over the norm of the
- * gradient. */
-
-static double
-loss_at(struct runner *r, int64_t at, float w, float step)
-{
-    double loss;
-
-    r->state->weights[at] = w + step;
-    r->state->weights_version++;
-    loss = runner_run(r);
-    r->state->weights[at] = w;
-    r->state->weights_version++;
-    return loss;
-}
-
-/* False at a kink (relu, a maximum, |x|): the two differences disagree, while
- * along a smooth loss they differ by h^2 only. */
-static bool
-slope_at(struct runner *r, int64_t at, double *slope)
-{
-    const float w = r->state->weights[at], h = 0x1p-10f;
-    const double near =
-        (loss_at(r, at, w, h) - loss_at(r, at, w, -h)) / (2 * (double)h);
-    const double far = (loss_at(r, at, w, 2 * h) - loss_at(r, at, w, -2 * h)) /
-                       (4 * (double)h);
-
-    *slope = (4 * near - far) / 3;
-    return fabs(near - far) <= 5e-4 + 0.01 * fabs(near);
-}
-
-/* |g - slope| over |g| of up to 40 weights of a parameter. */
-static void
-check_param(struct runner *r, int param, const float *grad, double whole)
-{
-    const struct state_tensor *t = &r->state->param[param];
-    double error = 0, norm = 0;
-    int64_t stride = t->n_elems / 40 + 1;
-    int n = 0, n_kinks = 0;
-
-    for (int64_t i = 0; i < t->n_elems; i += stride) {
-        const double g = (double)grad[t->offset + i];
-        double slope;
-
-        n++;
-        if (!slope_at(r, t->offset + i, &slope)) {
-            n_kinks++;
-            continue;
-        }
-        error += (g - slope) * (g - slope);
-        norm += g * g;
-    }
-    assert_true(2 * n_kinks <= n);
-    if (sqrt(error) > 0.01 * sqrt(norm) + 1e-3 * whole)
-        fail_msg("gradient of %s: error %g of %g (all: %g)", t->name,
-                 sqrt(error), sqrt(norm), whole);
-}
-
-/* Takes the graph, with its backward part. */
-static void
-check_gradients_take(struct graph *g, uint64_t seed)
-{
-    struct runner r;
-    double whole = 0;
-    float *grad;
-
-    runner_init_take(&r, g, seed);
-    assert_true(isfinite(runner_run(&r)));
-    grad = calloc((size_t)r.state->param_elems, sizeof(*grad));
-    assert_non_null(grad);
-    memcpy(grad, r.state->grads, (size_t)r.state->param_elems * sizeof(*grad));
-    for (int64_t i = 0; i < r.state->param_elems; i++)
-        whole += (double)grad[i] * (double)grad[i];
-    whole = sqrt(whole);
-    assert_true(whole > 1e-3);
-    for (int i = 0; i < r.state->n_params; i++)
-        check_param(&r, i, grad, whole);
-    free(grad);
-    runner_fini(&r);
-}
-
-static void
-check_model(const char *model, const char *loss, const struct build_data *data)
-{
-    struct graph *g = model_graph(model, loss, data, BUILD_TRAIN, 5);
-
-    check_gradients_take(model_autodiff(g, false, false), 11);
-    g = model_graph(model, loss, data, BUILD_TRAIN, 5);
-    check_gradients_take(model_autodiff(g, false, true), 12);
-}
-
 static void
 test_autodiff_gradients_of_mlp(void **state)
 {
     const struct build_data numbers = {MODEL_ROWS(6), MODEL_NUMBERS(3)};
 
     (void)state;
-    check_model(mlp, "cross_entropy", &rows);
-    check_model(mlp, "mse", &numbers);
-    check_model(mlp, "l1", &numbers);
-    check_model(mlp, "bce_with_logits", &numbers);
+    slopes_check_model(mlp, "cross_entropy", &rows);
+    slopes_check_model(mlp, "mse", &numbers);
+    slopes_check_model(mlp, "l1", &numbers);
+    slopes_check_model(mlp, "bce_with_logits", &numbers);
 }
 
 static void
 test_autodiff_gradients_of_cnn(void **state)
 {
     (void)state;
-    check_model(cnn, "cross_entropy", &images);
+    slopes_check_model(cnn, "cross_entropy", &images);
 }
 
 static void
 test_autodiff_gradients_of_resnet(void **state)
 {
     (void)state;
-    check_model(resnet, "cross_entropy", &images);
+    slopes_check_model(resnet, "cross_entropy", &images);
 }
 
 static void
 test_autodiff_gradients_of_layer_norm_and_dropout(void **state)
 {
     (void)state;
-    check_model(normed, "cross_entropy", &rows);
+    slopes_check_model(normed, "cross_entropy", &rows);
 }
 
 static void
@@ -164,10 +70,11 @@ test_autodiff_gradients_of_sequences(void **state)
     const struct build_data data = {.rank = 2, .dim = {3, 6}, MODEL_CLASSES};
 
     (void)state;
-    check_model("[{\"linear\": {\"out_features\": 4}}, {\"layer_norm\": "
-                "{\"normalized_shape\": [3, 4]}}, \"tanh\", \"flatten\", "
-                "{\"linear\": {\"out_features\": 3}}]",
-                "cross_entropy", &data);
+    slopes_check_model(
+        "[{\"linear\": {\"out_features\": 4}}, {\"layer_norm\": "
+        "{\"normalized_shape\": [3, 4]}}, \"tanh\", \"flatten\", "
+        "{\"linear\": {\"out_features\": 3}}]",
+        "cross_entropy", &data);
 }
 
 /* ---- a parameter that is used twice -------------------------------------- */
@@ -250,9 +157,9 @@ test_autodiff_shared_weight_sums_into_its_gradient(void **state)
     graph_destroy(&g);
     for (int accumulate = 0; accumulate < 2; accumulate++)
         for (int uses = 2; uses < 4; uses++)
-            check_gradients_take(model_autodiff(shared_weight(uses, DTYPE_F32),
-                                                false, accumulate),
-                                 21);
+            slopes_check_take(model_autodiff(shared_weight(uses, DTYPE_F32),
+                                             false, accumulate),
+                              21);
 }
 
 /* Two readers of one half copy: two float32 products, one sum. */
@@ -484,10 +391,10 @@ test_autodiff_norm_without_affine(void **state)
     assert_int_equal(bwd->out[1], -1);
     assert_int_equal(bwd->out[2], -1);
     graph_destroy(&g);
-    check_model("[{\"linear\": {\"out_features\": 6}}, {\"layer_norm\": "
-                "{\"elementwise_affine\": false}}, "
-                "{\"batch_norm1d\": {\"affine\": false}}]",
-                "cross_entropy", &rows);
+    slopes_check_model("[{\"linear\": {\"out_features\": 6}}, {\"layer_norm\": "
+                       "{\"elementwise_affine\": false}}, "
+                       "{\"batch_norm1d\": {\"affine\": false}}]",
+                       "cross_entropy", &rows);
 }
 
 /* Every parameter's gradient is float32 and the last node's own output; with
