@@ -18,7 +18,8 @@ read_direction(const char *text)
 
     if (spec_parse(text, strlen(text), &spec, &faults) == 0 &&
         spec->checkpoint.has_best)
-        direction = spec->checkpoint.best == SPEC_METRIC_LOSS ? 1 : -1;
+        direction =
+            spec_metric_is_larger_better(spec->checkpoint.best) ? -1 : 1;
     spec_faults_fini(&faults);
     spec_destroy(&spec);
     return direction;

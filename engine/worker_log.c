@@ -57,7 +57,7 @@ print_incident(FILE *out, const struct event *e)
 static void
 print_evaluation(FILE *out, const struct event *e)
 {
-    fprintf(out, "evaluation of %lld samples:", (long long)e->u.evaluation.n);
+    fprintf(out, "evaluation of %lld:", (long long)e->u.evaluation.n);
     if (e->u.evaluation.incomplete)
         fprintf(out, " not finished");
     else {
@@ -65,6 +65,12 @@ print_evaluation(FILE *out, const struct event *e)
             fprintf(out, " loss %.6g", e->u.evaluation.loss);
         if (!isnan(e->u.evaluation.accuracy))
             fprintf(out, " accuracy %.4f", e->u.evaluation.accuracy);
+        if (!isnan(e->u.evaluation.top_k))
+            fprintf(out, " top-k %.4f", e->u.evaluation.top_k);
+        if (!isnan(e->u.evaluation.perplexity))
+            fprintf(out, " perplexity %.6g", e->u.evaluation.perplexity);
+        if (e->u.evaluation.ema)
+            fprintf(out, " (averaged weights)");
     }
     fprintf(out, "%s\n", e->u.evaluation.best ? ", best so far" : "");
 }

@@ -22,6 +22,7 @@ enum type {
     CHECKPOINT_CAUSE,
     OUTCOME,
     SAMPLES, /* u.scale.samples and n_samples */
+    TABLE,   /* u.evaluation.confusion and n_classes */
     INDEX    /* u.incident.index and rank */
 };
 
@@ -73,9 +74,13 @@ static const struct field fields[] = {
     F(INCIDENT, incident, sample, INT64),
     F(EVALUATION, evaluation, loss, REAL),
     F(EVALUATION, evaluation, accuracy, REAL),
+    F(EVALUATION, evaluation, top_k, REAL),
+    F(EVALUATION, evaluation, perplexity, REAL),
     F(EVALUATION, evaluation, n, INT64),
     F(EVALUATION, evaluation, incomplete, BOOL),
     F(EVALUATION, evaluation, best, BOOL),
+    F(EVALUATION, evaluation, ema, BOOL),
+    F(EVALUATION, evaluation, confusion, TABLE),
     F(CHECKPOINT, checkpoint, name, STRING),
     F(CHECKPOINT, checkpoint, cause, CHECKPOINT_CAUSE),
     F(CHECKPOINT, checkpoint, bytes, INT64),
@@ -88,6 +93,7 @@ static const struct field fields[] = {
     F(CHECKPOINT_FAILED, checkpoint_failed, text, STRING),
     F(CHECKPOINT_PRUNED, checkpoint_pruned, name, STRING),
     F(WARNING, warning, text, STRING),
+    F(WARNING, warning, value, REAL),
     F(FINISHED, finished, outcome, OUTCOME),
     F(FINISHED, finished, error, INT),
     F(FINISHED, finished, text, STRING),
@@ -144,6 +150,7 @@ word_of(enum type type, int v)
     case BOOL:
     case STRING:
     case SAMPLES:
+    case TABLE:
     case INDEX: break;
     }
     return NULL;
@@ -174,6 +181,12 @@ put_field(struct text *t, const struct event *event, const struct field *f)
         return;
     case SAMPLES:
         put_ints(t, event->u.scale.samples, event->u.scale.n_samples);
+        return;
+    case TABLE:
+        assert(event->u.evaluation.n_classes >= 0 &&
+               event->u.evaluation.n_classes <= EVENT_MAX_CLASSES);
+        put_ints(t, event->u.evaluation.confusion,
+                 event->u.evaluation.n_classes * event->u.evaluation.n_classes);
         return;
     case INDEX:
         assert(event->u.incident.rank >= 0 &&
@@ -238,6 +251,7 @@ parse_word(enum type type, const char *s)
     case BOOL:
     case STRING:
     case SAMPLES:
+    case TABLE:
     case INDEX: break;
     }
     return v;
@@ -271,6 +285,19 @@ read_index(const json_t *value, struct event *event)
     }
     event->u.incident.rank = (int)n;
     return true;
+}
+
+/* As many as a square has. */
+static bool
+read_table(const json_t *value, struct event *event, struct pool *pool)
+{
+    const int n = codec_view_ints(value, pool, &event->u.evaluation.confusion);
+    int side = 0;
+
+    while (side <= EVENT_MAX_CLASSES && side * side < n)
+        side++;
+    event->u.evaluation.n_classes = n > 0 ? side : 0;
+    return n >= 0 && side <= EVENT_MAX_CLASSES && side * side == n;
 }
 
 static bool
@@ -308,6 +335,7 @@ read_field(const json_t *value, struct event *event, const struct field *f,
         n = codec_view_ints(value, pool, &event->u.scale.samples);
         event->u.scale.n_samples = n < 0 ? 0 : n;
         return n >= 0;
+    case TABLE: return read_table(value, event, pool);
     case INDEX: return read_index(value, event);
     }
     return false;

@@ -16,9 +16,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define EVENT_MAX_RANK 6
-#define EVENT_TEXT_MAX 512
-#define EVENT_NAME_MAX 160
+#define EVENT_MAX_RANK    6
+#define EVENT_TEXT_MAX    512
+#define EVENT_NAME_MAX    160
+#define EVENT_MAX_CLASSES 256 /* of a confusion table: it fits one line */
 
 /* Where in the order of a step a value was produced; numerics, section 4. */
 enum event_pass {
@@ -110,10 +111,17 @@ struct event {
             int64_t sample; /* id in the data set of index[0], -1 unknown */
         } incident;
         struct {
-            double loss, accuracy; /* NaN where not asked for */
-            int64_t n;             /* samples */
-            bool incomplete;       /* stopped half way: never best */
+            /* NaN where not asked for. top_k: share of answers among the best
+             * k; perplexity: exp of the loss. */
+            double loss, accuracy, top_k, perplexity;
+            int64_t n;       /* samples; labelled tokens, where there are many
+                                to a sample */
+            bool incomplete; /* stopped half way: never best */
             bool best;
+            bool ema; /* of the averaged weights */
+            /* Counts by row target, column prediction; 0: not asked for. */
+            int n_classes;            /* <= EVENT_MAX_CLASSES */
+            const int64_t *confusion; /* n_classes x n_classes */
         } evaluation;
         struct {
             const char *name; /* directory name under checkpoints/ */
@@ -132,6 +140,7 @@ struct event {
         } checkpoint_pruned;
         struct {
             const char *text;
+            double value; /* the number it is about; NaN: none */
         } warning;
         struct {
             enum event_outcome outcome;

@@ -51,6 +51,12 @@ spec_metric_name(enum spec_metric metric)
     return word(&spec_words_metric, (int)metric);
 }
 
+bool
+spec_metric_is_larger_better(enum spec_metric metric)
+{
+    return metric == SPEC_METRIC_ACCURACY || metric == SPEC_METRIC_TOP_K;
+}
+
 const char *
 spec_format_name(enum spec_format format)
 {

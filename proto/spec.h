@@ -96,6 +96,9 @@ const char *spec_loss_name(enum spec_loss loss);
 const char *spec_optimizer_name(enum spec_optimizer optimizer);
 const char *spec_schedule_name(enum spec_schedule schedule);
 const char *spec_metric_name(enum spec_metric metric);
+/* Of two values the larger is the better one (accuracy, top_k), or the smaller
+ * (loss, perplexity). */
+bool spec_metric_is_larger_better(enum spec_metric metric);
 const char *spec_format_name(enum spec_format format);
 
 #define SPEC_MAX_INPUTS 8

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/run/evaluate.h"
 
+#include "proto/event.h"
+
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct evaluate {
     struct prefetch *prefetch; /* owned */
     struct variants *variants; /* borrowed */
     const struct state *state; /* borrowed */
     int64_t n_windows;
+    bool counts_labels; /* many to a sample */
+    int n_classes;      /* 0: no confusion table */
+    int64_t *confusion; /* owned */
 };
 
 void
@@ -17,6 +24,32 @@ evaluate_batch_sizes(int64_t n_samples, int64_t batch_size, int64_t *full,
 {
     *full = n_samples >= batch_size ? batch_size : 0;
     *last = n_samples % batch_size;
+}
+
+/* As large as the evaluation programs' own tables. */
+static int
+make_table(struct evaluate *e, struct err *err)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < variants_n(e->variants); i++) {
+        const struct graph *g =
+            program_graph(variants_program_at(e->variants, i));
+        if (graph_roles(g)->confusion >= 0)
+            n = graph_value_at(g, graph_roles(g)->confusion)->desc.dim[0];
+    }
+    if (n == 0)
+        return 0;
+    if (n > EVENT_MAX_CLASSES)
+        return err_set(err, ERR_SPEC,
+                       "evaluate.metrics: confusion: a table of %lld classes, "
+                       "where %d fit",
+                       (long long)n, EVENT_MAX_CLASSES);
+    e->n_classes = (int)n;
+    e->confusion = calloc((size_t)(n * n), sizeof(*e->confusion));
+    return e->confusion != NULL
+               ? 0
+               : err_set(err, ERR_NOMEM, "evaluation: no memory");
 }
 
 int
@@ -32,6 +65,7 @@ evaluate_create(const struct dataset *dataset, int64_t batch_size,
         .id_step = dataset_id_step(dataset),
     };
     struct evaluate *e = calloc(1, sizeof(*e));
+    struct build_data data;
 
     *out = NULL;
     if (e == NULL)
@@ -39,8 +73,11 @@ evaluate_create(const struct dataset *dataset, int64_t batch_size,
     e->variants = variants;
     e->state = state;
     e->n_windows = order_windows_per_epoch(&order);
-    const int rc =
-        prefetch_create(dataset, &order, threaded, &e->prefetch, err);
+    dataset_describe(dataset, &data);
+    e->counts_labels = data.target_is_class && data.target_elems > 1;
+    int rc = make_table(e, err);
+    if (rc == 0)
+        rc = prefetch_create(dataset, &order, threaded, &e->prefetch, err);
     if (rc != 0) {
         evaluate_destroy(&e);
         return rc;
@@ -58,14 +95,34 @@ evaluate_destroy(struct evaluate **evaluate)
     if (e == NULL)
         return;
     prefetch_destroy(&e->prefetch);
+    free(e->confusion);
     free(e);
 }
 
 struct sums {
-    double loss, correct;
+    double loss, correct, top_k;
     int64_t n_count;
-    bool has_correct;
+    bool has_correct, has_top_k;
 };
+
+/* Counts of a batch fit a float exactly, those of a set need not. */
+static void
+add_table(struct evaluate *e, const float *counts)
+{
+    for (int i = 0; i < e->n_classes * e->n_classes; i++)
+        e->confusion[i] += (int64_t)counts[i];
+}
+
+/* *sum += the value, if the graph has it. */
+static bool
+add_count(const struct exec *exec, int value, double *sum)
+{
+    if (value >= 0) {
+        const float *count = exec_value(exec, value);
+        *sum += (double)*count;
+    }
+    return value >= 0;
+}
 
 static void
 run_batch(struct evaluate *e, const struct prefetch_window *w,
@@ -87,14 +144,12 @@ run_batch(struct evaluate *e, const struct prefetch_window *w,
     exec_set_input(exec, GRAPH_INPUT_INV_COUNT, &one);
     exec_set_input(exec, GRAPH_INPUT_SCALE, &one);
     exec_run(exec, &numbers);
-    const float *loss = exec_value(exec, roles->loss);
-    sums->loss += (double)*loss;
     sums->n_count += w->n_count;
-    sums->has_correct = roles->correct >= 0;
-    if (sums->has_correct) {
-        const float *correct = exec_value(exec, roles->correct);
-        sums->correct += (double)*correct;
-    }
+    add_count(exec, roles->loss, &sums->loss);
+    sums->has_correct = add_count(exec, roles->correct, &sums->correct);
+    sums->has_top_k = add_count(exec, roles->top_k, &sums->top_k);
+    if (roles->confusion >= 0)
+        add_table(e, exec_value(exec, roles->confusion));
 }
 
 void
@@ -103,7 +158,18 @@ evaluate_run(struct evaluate *evaluate, bool (*stop)(void *ctx), void *ctx,
 {
     struct sums sums = {0};
 
-    *result = (struct evaluate_result){.loss = NAN, .accuracy = NAN};
+    *result = (struct evaluate_result){
+        .loss = NAN,
+        .perplexity = NAN,
+        .accuracy = NAN,
+        .top_k = NAN,
+        .n_classes = evaluate->n_classes,
+        .confusion = evaluate->confusion,
+    };
+    if (evaluate->n_classes > 0)
+        memset(evaluate->confusion, 0,
+               (size_t)(evaluate->n_classes * evaluate->n_classes) *
+                   sizeof(*evaluate->confusion));
     for (int64_t i = 0; i < evaluate->n_windows; i++) {
         if (stop(ctx)) {
             result->incomplete = true;
@@ -112,11 +178,28 @@ evaluate_run(struct evaluate *evaluate, bool (*stop)(void *ctx), void *ctx,
         const struct prefetch_window *w =
             prefetch_window_at(evaluate->prefetch, i);
         run_batch(evaluate, w, &sums);
-        result->n += w->at.n_samples;
+        result->n += evaluate->counts_labels ? w->n_count : w->at.n_samples;
     }
     if (sums.n_count == 0)
         return;
     result->loss = sums.loss / (double)sums.n_count;
+    result->perplexity = exp(result->loss);
     if (sums.has_correct)
         result->accuracy = sums.correct / (double)sums.n_count;
+    if (sums.has_top_k)
+        result->top_k = sums.top_k / (double)sums.n_count;
+}
+
+double
+evaluate_metric(const struct evaluate_result *result, enum spec_metric metric)
+{
+    switch (metric) {
+    case SPEC_METRIC_LOSS: return result->loss;
+    case SPEC_METRIC_ACCURACY: return result->accuracy;
+    case SPEC_METRIC_TOP_K: return result->top_k;
+    case SPEC_METRIC_PERPLEXITY: return result->perplexity;
+    case SPEC_METRIC_CONFUSION:
+    case SPEC_METRIC_COUNT: break;
+    }
+    return (double)NAN;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * evaluate: loss and accuracy over the whole validation set.
+ * evaluate: loss and metrics over the whole validation set.
  *
  * Runs the evaluation programs (autocast as in training, running statistics,
  * no dropout) over the set in its own order. Reads weights and running
@@ -17,17 +17,28 @@
 struct evaluate;
 
 struct evaluate_result {
-    double loss;     /* mean over what counts; NaN when nothing does */
-    double accuracy; /* right answers over labelled samples; NaN: no classes */
-    int64_t n;       /* samples seen */
+    double loss;       /* mean over what counts; NaN when nothing does */
+    double perplexity; /* exp of the loss */
+    /* Shares of what is labelled; NaN without classes. top_k, confusion: only
+     * where the spec asks for them. */
+    double accuracy, top_k;
+    int64_t n;       /* samples seen; with many labels to a sample, labels */
     bool incomplete; /* told to stop */
+    int n_classes;   /* 0: no table */
+    const int64_t *confusion; /* [target][prediction]; good until the next
+                                 evaluation */
 };
+
+/* Of a result; NaN for what it does not have. */
+double evaluate_metric(const struct evaluate_result *result,
+                       enum spec_metric metric);
 
 /* Batch sizes that the variants must have for a set of n samples: full and
  * last; 0 where there is none. */
 void evaluate_batch_sizes(int64_t n_samples, int64_t batch_size, int64_t *full,
                           int64_t *last);
 
+/* ERR_SPEC when a confusion table of so many classes would be too large. */
 int evaluate_create(const struct dataset *dataset, int64_t batch_size,
                     bool threaded, struct variants *variants,
                     const struct state *state, struct evaluate **out,

@@ -91,9 +91,9 @@ keeper_is_better(const struct keeper *k, double metric)
         return false;
     if (isnan(k->best_metric))
         return true;
-    return k->o.spec->checkpoint.best == SPEC_METRIC_LOSS
-               ? metric < k->best_metric
-               : metric > k->best_metric;
+    return spec_metric_is_larger_better(k->o.spec->checkpoint.best)
+               ? metric > k->best_metric
+               : metric < k->best_metric;
 }
 
 static bool

@@ -220,32 +220,51 @@ struct evaluation {
 };
 
 static int
-evaluate(struct loop *l, struct evaluation *out, struct err *err)
+emit_evaluation(const struct loop *l, const struct evaluate_result *result,
+                bool best, bool ema, struct err *err)
 {
     const bool *asked = l->spec->evaluate.metric;
     struct event e = {.kind = EVENT_EVALUATION};
+
+    e.u.evaluation.loss = asked[SPEC_METRIC_LOSS] ? result->loss : NAN;
+    e.u.evaluation.accuracy =
+        asked[SPEC_METRIC_ACCURACY] ? result->accuracy : NAN;
+    e.u.evaluation.top_k = asked[SPEC_METRIC_TOP_K] ? result->top_k : NAN;
+    e.u.evaluation.perplexity =
+        asked[SPEC_METRIC_PERPLEXITY] ? result->perplexity : NAN;
+    e.u.evaluation.n = result->n;
+    e.u.evaluation.incomplete = result->incomplete;
+    e.u.evaluation.best = best;
+    e.u.evaluation.ema = ema;
+    if (asked[SPEC_METRIC_CONFUSION]) {
+        e.u.evaluation.n_classes = result->n_classes;
+        e.u.evaluation.confusion = result->confusion;
+    }
+    return report_emit(l->report, &e, err);
+}
+
+static int
+evaluate(struct loop *l, struct evaluation *out, struct err *err)
+{
+    const bool ema = l->spec->train.ema_evaluate && l->state->ema != NULL;
     struct evaluate_result result;
 
     out->incomplete = out->best = false;
     if (l->evaluate == NULL)
         return 0;
+    if (ema)
+        state_swap_ema(l->state);
     evaluate_run(l->evaluate, must_end, l, &result);
+    if (ema)
+        state_swap_ema(l->state);
     out->incomplete = result.incomplete;
     if (!result.incomplete) {
         l->at.has_metric = l->spec->checkpoint.has_best;
-        l->at.metric = l->spec->checkpoint.best == SPEC_METRIC_LOSS
-                           ? result.loss
-                           : result.accuracy;
+        l->at.metric = evaluate_metric(&result, l->spec->checkpoint.best);
         l->at.metric_updates = l->state->count.updates;
         out->best = keeper_is_better(l->keeper, l->at.metric);
     }
-    e.u.evaluation.loss = asked[SPEC_METRIC_LOSS] ? result.loss : NAN;
-    e.u.evaluation.accuracy =
-        asked[SPEC_METRIC_ACCURACY] ? result.accuracy : NAN;
-    e.u.evaluation.n = result.n;
-    e.u.evaluation.incomplete = result.incomplete;
-    e.u.evaluation.best = out->best;
-    return report_emit(l->report, &e, err);
+    return emit_evaluation(l, &result, out->best, ema, err);
 }
 
 static int

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/run/report.h"
 
+#include <math.h>
+
 int
 report_emit(const struct report *report, struct event *event, struct err *err)
 {
@@ -15,12 +17,20 @@ report_emit(const struct report *report, struct event *event, struct err *err)
 }
 
 int
-report_warning(const struct report *report, const char *text, struct err *err)
+report_warning_value(const struct report *report, const char *text,
+                     double value, struct err *err)
 {
     struct event e = {.kind = EVENT_WARNING};
 
     e.u.warning.text = text;
+    e.u.warning.value = value;
     return report_emit(report, &e, err);
+}
+
+int
+report_warning(const struct report *report, const char *text, struct err *err)
+{
+    return report_warning_value(report, text, (double)NAN, err);
 }
 
 int

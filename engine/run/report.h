@@ -42,6 +42,9 @@ int report_emit(const struct report *report, struct event *event,
                 struct err *err);
 int report_warning(const struct report *report, const char *text,
                    struct err *err);
+/* With the number that it is about. */
+int report_warning_value(const struct report *report, const char *text,
+                         double value, struct err *err);
 int report_sync(const struct report *report, struct err *err);
 unsigned report_orders(const struct report *report);
 

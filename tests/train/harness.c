@@ -145,6 +145,13 @@ keep_strings(struct harness_event *kept)
                    (size_t)n * sizeof(int64_t));
         e->u.scale.samples = kept->samples;
         e->u.scale.optimizers = keep_text(kept, 0, e->u.scale.optimizers);
+    } else if (e->kind == EVENT_EVALUATION) {
+        const int n = e->u.evaluation.n_classes * e->u.evaluation.n_classes;
+        assert_true(n <= HARNESS_MAX_SAMPLES);
+        if (n > 0)
+            memmove(kept->confusion, e->u.evaluation.confusion,
+                    (size_t)n * sizeof(int64_t));
+        e->u.evaluation.confusion = kept->confusion;
     } else if (e->kind == EVENT_INCIDENT) {
         e->u.incident.layer = keep_text(kept, 0, e->u.incident.layer);
         e->u.incident.op = keep_text(kept, 1, e->u.incident.op);

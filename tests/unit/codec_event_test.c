@@ -12,6 +12,7 @@
 #include "proto/codec.h"
 
 static const int64_t samples[] = {0, 59999, 7};
+static const int64_t table[] = {9, 1, 0, 12};
 
 /* One event of every kind with awkward values. */
 static struct event
@@ -72,7 +73,12 @@ make(enum event_kind kind)
     case EVENT_EVALUATION:
         e.u.evaluation.loss = 0.25;
         e.u.evaluation.accuracy = (double)NAN;
+        e.u.evaluation.top_k = 0.75;
+        e.u.evaluation.perplexity = HUGE_VAL;
         e.u.evaluation.n = 10000;
+        e.u.evaluation.ema = true;
+        e.u.evaluation.n_classes = 2;
+        e.u.evaluation.confusion = table;
         e.u.evaluation.incomplete = true;
         e.u.evaluation.best = false;
         break;
@@ -91,7 +97,10 @@ make(enum event_kind kind)
         e.u.checkpoint_failed.text = "/x/\xc3\xa9: No space left on device";
         break;
     case EVENT_CHECKPOINT_PRUNED: e.u.checkpoint_pruned.name = "000050"; break;
-    case EVENT_WARNING: e.u.warning.text = "line\nbreak \"quoted\""; break;
+    case EVENT_WARNING:
+        e.u.warning.text = "line\nbreak \"quoted\"";
+        e.u.warning.value = 0.125;
+        break;
     case EVENT_FINISHED:
         e.u.finished.outcome = EVENT_OUTCOME_FAILED;
         e.u.finished.error = ERR_NUMERICS;
@@ -165,6 +174,16 @@ test_codec_event_fields(void **state)
     assert_string_equal(out.u.scale.optimizers, "1 adam");
     codec_doc_close(&doc);
 
+    in = make(EVENT_EVALUATION);
+    doc = read_line(codec_write_event(&in, NULL), &out);
+    assert_true(isnan(out.u.evaluation.accuracy));
+    assert_true(out.u.evaluation.top_k == 0.75);
+    assert_true(isinf(out.u.evaluation.perplexity));
+    assert_true(out.u.evaluation.ema);
+    assert_int_equal(out.u.evaluation.n_classes, 2);
+    assert_memory_equal(out.u.evaluation.confusion, table, sizeof(table));
+    codec_doc_close(&doc);
+
     in = make(EVENT_STEP);
     doc = read_line(codec_write_event(&in, NULL), &out);
     assert_true(isnan(out.u.step.loss));
@@ -212,6 +231,8 @@ test_codec_event_bad(void **state)
          "scale.cause is not what it should be"},
         {HEAD "\"kind\":\"scale\",\"samples\":[\"a\"]}",
          "scale.samples is not what it should be"},
+        {HEAD "\"kind\":\"evaluation\",\"confusion\":[1,2,3]}",
+         "evaluation.confusion is not what it should be"},
         {HEAD "\"kind\":\"incident\",\"index\":[1,2,3,4,5,6,7]}",
          "incident.index is not what it should be"},
         {HEAD "\"kind\":\"incident\",\"dtype\":\"float8\"}",
