@@ -96,6 +96,11 @@ copy_checkpoint(struct session *s, struct export *x, struct err *err)
                        "it",
                        x->target);
     from = open(x->weights.path, O_RDONLY | O_CLOEXEC);
+    if (from < 0 && errno == ENOENT && x->weights.ema)
+        return err_set(err, ERR_NOTFOUND,
+                       "checkpoint %s has no averaged weights: its spec has no "
+                       "train.ema_decay",
+                       x->weights.name);
     if (from < 0)
         return err_set_errno(err, errno == EACCES ? ERR_DENIED : ERR_IO, errno,
                              "%s", x->weights.path);
@@ -109,8 +114,9 @@ copy_checkpoint(struct session *s, struct export *x, struct err *err)
     format_bytes(bytes, size, sizeof(size));
     if (!to_stdout)
         session_tell(s, "%s", x->target);
-    session_say(s, "weights of job %s at checkpoint %s, %s", x->ref,
-                x->weights.name, size);
+    session_say(s, "%sweights of job %s at checkpoint %s, %s",
+                x->weights.ema ? "averaged " : "", x->ref, x->weights.name,
+                size);
     return 0;
 }
 
@@ -147,6 +153,7 @@ run_export(struct session *s, struct err *err)
     snprintf(id, sizeof(id), "%" PRId64, held.job.id);
     x->ref = id;
     x->force = args_flag(s->args, "force");
+    x->weights.ema = args_flag(s->args, "ema");
     if (target == NULL)
         default_target(x, held.job.name);
     else if (strlen(target) >= PATH_MAX)
@@ -173,6 +180,7 @@ const struct cmd cmd_export = {
     .options =
         (const struct args_option[]){
             WEIGHTS_OPTION,
+            WEIGHTS_EMA_OPTION,
             {"to", 0, "FILE", "the file, or - for standard output"},
             {"force", 0, NULL, "replace a file that is there"},
             {0},

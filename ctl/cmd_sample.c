@@ -119,9 +119,11 @@ static int
 find_files(struct session *s, const struct view_job *job, const char *ref,
            struct question *q, struct err *err)
 {
-    int rc = weights_find(s, ref, args_value(s->args, "checkpoint"),
-                          &q->weights, err);
+    int rc;
 
+    q->weights.ema = args_flag(s->args, "ema");
+    rc = weights_find(s, ref, args_value(s->args, "checkpoint"), &q->weights,
+                      err);
     if (rc < 0)
         return rc;
     if (snprintf(q->spec, sizeof(q->spec), "%s/spec.json", job->directory) >=
@@ -221,6 +223,7 @@ const struct cmd cmd_sample = {
             {"top-k", 0, "K", "only the K best tokens; 0: all"},
             {"seed", 0, "N", "another one gives another continuation; 0"},
             WEIGHTS_OPTION,
+            WEIGHTS_EMA_OPTION,
             {0},
         },
     .min_args = 1,

@@ -107,6 +107,7 @@ CELL(job_skips, job)
 }
 CELL_KNOWN(job_loss, job, loss)
 CELL_KNOWN(job_accuracy, job, accuracy)
+CELL_KNOWN(job_perplexity, job, perplexity)
 CELL(job_left, job)
 {
     if (v->end_us == 0 && v->eta_s > 0)
@@ -124,6 +125,7 @@ static const struct output_column jobs_columns[] = {
     {"SKIPS", true, put_job_skips},
     {"LOSS", true, put_job_loss},
     {"ACCURACY", true, put_job_accuracy},
+    {"PERPLEXITY", true, put_job_perplexity},
     {"LEFT", true, put_job_left},
     {"REASON", false, put_job_reason},
 };
@@ -240,12 +242,18 @@ CELL(scale_samples, scale)
 {
     put_list(&v->samples, 8, cell, n);
 }
+CELL_STR(scale_optimizers, scale, optimizers)
+CELL(scale_partial, scale)
+{
+    snprintf(cell, n, "%s", v->partial ? "stepped" : "");
+}
 CELL_LINE(scale_line, scale)
 
 static const struct output_column scale_columns[] = {
     {"ITERATION", true, put_scale_iteration},
     {"UPDATES", true, put_scale_updates},
     {"CAUSE", false, put_scale_cause},
+    {"OPTIMIZERS", false, put_scale_optimizers},
     {"BEFORE", true, put_scale_before},
     {"AFTER", true, put_scale_after},
     {"ATTEMPT", true, put_scale_attempt},
@@ -257,6 +265,8 @@ LAYOUT(scale, scale);
 static const struct output_column skips_columns[] = {
     {"ITERATION", true, put_scale_iteration},
     {"UPDATES", true, put_scale_updates},
+    {"OPTIMIZERS", false, put_scale_optimizers},
+    {"OTHERS", false, put_scale_partial},
     {"BEFORE", true, put_scale_before},
     {"AFTER", true, put_scale_after},
     {"ATTEMPT", true, put_scale_attempt},
@@ -322,6 +332,43 @@ static const struct output_column incidents_columns[] = {
     {"LINE", false, put_incident_line},
 };
 LAYOUT(incidents, incident);
+
+/* ---- evaluations ---------------------------------------------------------*/
+
+CELL_I64(evaluation_iteration, evaluation, iteration)
+CELL_I64(evaluation_updates, evaluation, updates)
+CELL_I64(evaluation_attempt, evaluation, attempt)
+CELL_KNOWN(evaluation_loss, evaluation, loss)
+CELL_KNOWN(evaluation_accuracy, evaluation, accuracy)
+CELL_KNOWN(evaluation_top_k, evaluation, top_k)
+CELL_KNOWN(evaluation_perplexity, evaluation, perplexity)
+CELL_I64(evaluation_n, evaluation, n)
+CELL(evaluation_weights, evaluation)
+{
+    snprintf(cell, n, "%s", v->ema ? "averaged" : "");
+}
+CELL(evaluation_state, evaluation)
+{
+    snprintf(cell, n, "%s", v->incomplete ? "stopped half way" : "");
+}
+CELL_TIME(evaluation_time, evaluation, t_us)
+CELL_LINE(evaluation_line, evaluation)
+
+static const struct output_column evaluations_columns[] = {
+    {"ITERATION", true, put_evaluation_iteration},
+    {"UPDATES", true, put_evaluation_updates},
+    {"LOSS", true, put_evaluation_loss},
+    {"ACCURACY", true, put_evaluation_accuracy},
+    {"TOP-K", true, put_evaluation_top_k},
+    {"PERPLEXITY", true, put_evaluation_perplexity},
+    {"N", true, put_evaluation_n},
+    {"WEIGHTS", false, put_evaluation_weights},
+    {"STATE", false, put_evaluation_state},
+    {"ATTEMPT", true, put_evaluation_attempt},
+    {"TIME", false, put_evaluation_time},
+    {"LINE", false, put_evaluation_line},
+};
+LAYOUT(evaluations, evaluation);
 
 /* ---- checkpoints ---------------------------------------------------------*/
 

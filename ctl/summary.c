@@ -85,6 +85,10 @@ put_numbers(const struct session *s, const struct view_job *job)
     else if (!isnan(job->accuracy))
         put(s, "accuracy", "%.4f, best %.4f", job->accuracy,
             job->best_accuracy);
+    if (!isnan(job->top_k))
+        put(s, "top-k", "%.4f", job->top_k);
+    if (!isnan(job->perplexity))
+        put(s, "perplexity", "%.6g", job->perplexity);
 }
 
 void

@@ -9,8 +9,8 @@ set_path(struct weights *out, const char *name, const char *directory,
          struct err *err)
 {
     if (snprintf(out->name, sizeof(out->name), "%s", name) >= PATH_MAX ||
-        snprintf(out->path, sizeof(out->path), "%s/model.safetensors",
-                 directory) >= PATH_MAX)
+        snprintf(out->path, sizeof(out->path), "%s/%s.safetensors", directory,
+                 out->ema ? "ema" : "model") >= PATH_MAX)
         return err_set(err, ERR_PROTO, "the checkpoint's path is too long");
     return 0;
 }

@@ -17,7 +17,13 @@
         "checkpoint", 0, "WHICH", "last (default), best, a number or name"     \
     }
 
+#define WEIGHTS_EMA_OPTION                                                     \
+    {                                                                          \
+        "ema", 0, NULL, "the averaged weights, where the job keeps them"       \
+    }
+
 struct weights {
+    bool ema;            /* set before: the average is wanted */
     char name[PATH_MAX]; /* of the checkpoint */
     char path[PATH_MAX]; /* its safetensors file */
 };

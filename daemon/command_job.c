@@ -310,6 +310,7 @@ redact(struct view_job *view)
     view->checkpoint = "";
     view->loss = view->scale = view->lr = view->grad_norm = (double)NAN;
     view->validation_loss = view->accuracy = view->best_accuracy = (double)NAN;
+    view->top_k = view->perplexity = (double)NAN;
 }
 
 static void

@@ -326,6 +326,8 @@ apply_evaluation(struct view_job *view, const struct event *event)
 {
     view->validation_loss = event->u.evaluation.loss;
     view->accuracy = event->u.evaluation.accuracy;
+    view->top_k = event->u.evaluation.top_k;
+    view->perplexity = event->u.evaluation.perplexity;
     if (!event->u.evaluation.incomplete && !isnan(view->accuracy) &&
         (isnan(view->best_accuracy) || view->accuracy > view->best_accuracy))
         view->best_accuracy = view->accuracy;

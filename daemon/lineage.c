@@ -12,7 +12,7 @@ struct refresh {
     struct daemon *d;
     int64_t job, n_evaluations; /* known when it was asked */
     int64_t after_row;
-    double loss, accuracy, best;
+    double loss, accuracy, best, top_k, perplexity;
 };
 
 static void ask(struct refresh *r);
@@ -24,6 +24,7 @@ lineage_forget(struct job *job)
 
     view->loss = view->grad_norm = view->lr = view->scale = (double)NAN;
     view->validation_loss = view->accuracy = view->best_accuracy = (double)NAN;
+    view->top_k = view->perplexity = (double)NAN;
     job_set_text(&view->checkpoint, "");
     view->checkpoint_iteration = 0;
 }
@@ -36,6 +37,8 @@ take_rows(struct refresh *r, const struct view_evaluation *rows, int n)
 
         r->loss = e->loss;
         r->accuracy = e->accuracy;
+        r->top_k = e->top_k;
+        r->perplexity = e->perplexity;
         if (!e->incomplete && !isnan(e->accuracy) &&
             (isnan(r->best) || e->accuracy > r->best))
             r->best = e->accuracy;
@@ -53,6 +56,8 @@ apply(const struct refresh *r)
     job->row.view.validation_loss = r->loss;
     job->row.view.accuracy = r->accuracy;
     job->row.view.best_accuracy = r->best;
+    job->row.view.top_k = r->top_k;
+    job->row.view.perplexity = r->perplexity;
 }
 
 static void
@@ -98,5 +103,6 @@ lineage_refresh(struct daemon *d, struct job *job)
     r->job = job->row.view.id;
     r->n_evaluations = job->n_evaluations;
     r->loss = r->accuracy = r->best = (double)NAN;
+    r->top_k = r->perplexity = (double)NAN;
     ask(r);
 }

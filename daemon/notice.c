@@ -76,8 +76,10 @@ from_scale(struct notice *n, const struct event *e)
     case EVENT_SCALE_SKIP:
         n->kind = "skip";
         snprintf(n->text, sizeof(n->text),
-                 "iteration %" PRId64 ": update skipped, scale %s -> %s",
-                 e->iteration, before, after);
+                 "iteration %" PRId64 ": update skipped%s%.64s, scale %s -> %s",
+                 e->iteration, e->u.scale.partial ? " by optimizer " : "",
+                 e->u.scale.partial ? e->u.scale.optimizers : "", before,
+                 after);
         return true;
     case EVENT_SCALE_GROWTH:
     case EVENT_SCALE_SET:
@@ -125,18 +127,27 @@ from_incident(struct notice *n, const struct event *e)
     return true;
 }
 
+/* What was not asked for is not told. */
+static void
+add_metric(struct notice *n, const char *name, double value)
+{
+    const size_t len = strlen(n->text);
+
+    if (!isnan(value))
+        snprintf(n->text + len, sizeof(n->text) - len, ", %s %.4f", name,
+                 value);
+}
+
 static bool
 from_evaluation(struct notice *n, const struct event *e)
 {
-    int len;
-
     n->kind = "evaluation";
-    len = snprintf(n->text, sizeof(n->text),
-                   "iteration %" PRId64 ": validation loss %.6g", e->iteration,
-                   e->u.evaluation.loss);
-    if (!isnan(e->u.evaluation.accuracy) && len < (int)sizeof(n->text))
-        snprintf(n->text + len, sizeof(n->text) - (size_t)len,
-                 ", accuracy %.4f", e->u.evaluation.accuracy);
+    snprintf(n->text, sizeof(n->text),
+             "iteration %" PRId64 ": validation loss %.6g", e->iteration,
+             e->u.evaluation.loss);
+    add_metric(n, "accuracy", e->u.evaluation.accuracy);
+    add_metric(n, "top-k", e->u.evaluation.top_k);
+    add_metric(n, "perplexity", e->u.evaluation.perplexity);
     return true;
 }
 

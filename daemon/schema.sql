@@ -1,8 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Schema version 1 of traind.db. Times are microseconds since the epoch.
--- A float that may be non-finite has a flag column beside it: 0 finite, 1 NaN
--- (the value is NULL), 2 +inf, 3 -inf. live = 0: on an abandoned line.
--- iteration = updates + skips in every row of every table.
+-- Schema version 2 of traind.db (store_schema.c brings version 1 here). Times
+-- are microseconds since the epoch. A float that may be non-finite has a flag
+-- column beside it: 0 finite, 1 NaN (the value is NULL), 2 +inf, 3 -inf.
+-- live = 0: on an abandoned line. iteration = updates + skips in every row of
+-- every table.
 
 CREATE TABLE job (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -45,6 +46,8 @@ CREATE TABLE job (
     directory TEXT NOT NULL,
     resume_checkpoint INTEGER NOT NULL,
     lost_attempts INTEGER NOT NULL,
+    top_k REAL,
+    perplexity REAL,
     CHECK (iteration = updates + skips)
 ) STRICT;
 CREATE INDEX job_state ON job (state, id);
@@ -110,6 +113,8 @@ CREATE TABLE scale_event (
     growth_tracker INTEGER NOT NULL,
     samples TEXT NOT NULL, -- JSON list of sample ids; skips only
     t_us INTEGER NOT NULL,
+    partial INTEGER NOT NULL DEFAULT 0, -- some optimizers stepped
+    optimizers TEXT NOT NULL DEFAULT '', -- those that did not
     UNIQUE (job, attempt, seq),
     CHECK (iteration = updates + skips)
 ) STRICT;
@@ -159,6 +164,11 @@ CREATE TABLE evaluation (
     incomplete INTEGER NOT NULL,
     best INTEGER NOT NULL,
     t_us INTEGER NOT NULL,
+    top_k REAL,
+    perplexity REAL,
+    perplexity_flag INTEGER NOT NULL DEFAULT 1,
+    ema INTEGER NOT NULL DEFAULT 0, -- of the averaged weights
+    confusion TEXT NOT NULL DEFAULT '', -- JSON list: rows target
     UNIQUE (job, attempt, seq),
     CHECK (iteration = updates + skips)
 ) STRICT;

@@ -233,17 +233,17 @@ ingest_scale(struct store_op *op, struct store_conn *conn,
     sqlite3_stmt *stmt = store_sql_prepare(
         op, conn,
         "INSERT INTO scale_event (job, attempt, seq, iteration, updates,"
-        " skips, live, cause, before, after, growth_tracker, samples, t_us)"
-        " VALUES (?,?,?,?,?,?,1,?,?,?,?,?,?)");
+        " skips, live, cause, before, after, growth_tracker, samples, partial,"
+        " optimizers, t_us) VALUES (?,?,?,?,?,?,1,?,?,?,?,?,?,?,?)");
 
     if (stmt == NULL)
         return false;
     store_sql_bind(
-        stmt, "iiiiiisffisi", a->job, a->attempt, e->seq, e->iteration,
+        stmt, "iiiiiisffisisi", a->job, a->attempt, e->seq, e->iteration,
         e->updates, e->skips, event_scale_cause_name(e->u.scale.cause),
         e->u.scale.before, e->u.scale.after, e->u.scale.growth_tracker,
         store_sql_list_text(op, e->u.scale.samples, e->u.scale.n_samples),
-        e->t_us);
+        (int64_t)e->u.scale.partial, e->u.scale.optimizers, e->t_us);
     return store_sql_run(op, stmt);
 }
 
@@ -281,16 +281,20 @@ ingest_evaluation(struct store_op *op, struct store_conn *conn,
     sqlite3_stmt *stmt = store_sql_prepare(
         op, conn,
         "INSERT INTO evaluation (job, attempt, seq, iteration, updates,"
-        " skips, live, loss, loss_flag, accuracy, n, incomplete, best, t_us)"
-        " VALUES (?,?,?,?,?,?,1,?,?,?,?,?,?,?)");
+        " skips, live, loss, loss_flag, accuracy, n, incomplete, best, t_us,"
+        " top_k, perplexity, perplexity_flag, ema, confusion)"
+        " VALUES (?,?,?,?,?,?,1,?,?,?,?,?,?,?,?,?,?,?,?)");
+    const int n = e->u.evaluation.n_classes;
 
     if (stmt == NULL)
         return false;
-    store_sql_bind(stmt, "iiiiiigfiiii", a->job, a->attempt, e->seq,
-                   e->iteration, e->updates, e->skips, e->u.evaluation.loss,
-                   e->u.evaluation.accuracy, e->u.evaluation.n,
-                   (int64_t)e->u.evaluation.incomplete,
-                   (int64_t)e->u.evaluation.best, e->t_us);
+    store_sql_bind(
+        stmt, "iiiiiigfiiiifgis", a->job, a->attempt, e->seq, e->iteration,
+        e->updates, e->skips, e->u.evaluation.loss, e->u.evaluation.accuracy,
+        e->u.evaluation.n, (int64_t)e->u.evaluation.incomplete,
+        (int64_t)e->u.evaluation.best, e->t_us, e->u.evaluation.top_k,
+        e->u.evaluation.perplexity, (int64_t)e->u.evaluation.ema,
+        n > 0 ? store_sql_list_text(op, e->u.evaluation.confusion, n * n) : "");
     return store_sql_run(op, stmt);
 }
 

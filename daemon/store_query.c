@@ -23,7 +23,8 @@
     "  attempt AS x WHERE x.job = job.id), 0),"                                \
     " exit_code, error, directory, resume_checkpoint, lost_attempts,"          \
     " coalesce(pid, 0), coalesce(start_ticks, 0), coalesce(boot_id, ''),"      \
-    " coalesce(events_offset, 0), coalesce(events_seq, 0)"                     \
+    " coalesce(events_offset, 0), coalesce(events_seq, 0), top_k,"             \
+    " perplexity"                                                              \
     " FROM job LEFT JOIN attempt ON attempt.job = job.id"                      \
     " AND attempt.attempt = job.attempt "
 
@@ -66,6 +67,8 @@ read_job_view(struct store_op *op, sqlite3_stmt *s, struct view_job *v)
     v->exit_code = sqlite3_column_int64(s, 35);
     v->error = store_sql_text(op, s, 36);
     v->directory = store_sql_text(op, s, 37);
+    v->top_k = store_sql_real(s, 45);
+    v->perplexity = store_sql_real(s, 46);
 }
 
 void
@@ -207,7 +210,7 @@ store_find_latest(struct store *store, int64_t uid, const char *name,
 
 struct query_args {
     int64_t job, from, to, max_points, after_row;
-    bool all_lines;
+    bool all_lines, confusion;
 };
 
 /* Rows of one job in the order of (iteration, row), after a given row. */
@@ -342,12 +345,14 @@ read_scale(struct store_op *op, sqlite3_stmt *s, struct view_scale *v)
     v->growth_tracker = sqlite3_column_int64(s, 8);
     v->samples = store_sql_list(op, store_sql_text(op, s, 9));
     v->t_us = sqlite3_column_int64(s, 10);
+    v->partial = sqlite3_column_int(s, 11) != 0;
+    v->optimizers = store_sql_text(op, s, 12);
 }
 
 #define SCALE_SELECT                                                           \
     "SELECT id, iteration, updates, attempt, live, cause, before, after,"      \
-    " growth_tracker, samples, t_us FROM scale_event" WHERE_PAGE(              \
-        "scale_event")
+    " growth_tracker, samples, t_us, partial, optimizers FROM "                \
+    "scale_event" WHERE_PAGE("scale_event")
 
 static void
 scale_rows(struct store_op *op, sqlite3_stmt *stmt)
@@ -417,8 +422,10 @@ run_incidents(struct store_op *op, struct store_conn *conn)
 }
 
 static void
-read_evaluation(sqlite3_stmt *s, struct view_evaluation *v)
+read_evaluation(struct store_op *op, sqlite3_stmt *s, struct view_evaluation *v)
 {
+    const struct query_args *a = op->args;
+
     view_init(VIEW_ID_evaluation, v);
     v->row = sqlite3_column_int64(s, 0);
     v->iteration = sqlite3_column_int64(s, 1);
@@ -430,6 +437,12 @@ read_evaluation(sqlite3_stmt *s, struct view_evaluation *v)
     v->n = sqlite3_column_int64(s, 8);
     v->incomplete = sqlite3_column_int(s, 9) != 0;
     v->t_us = sqlite3_column_int64(s, 10);
+    v->top_k = store_sql_real(s, 11);
+    v->perplexity = store_sql_flagged(s, 12);
+    v->ema = sqlite3_column_int(s, 14) != 0;
+    /* Large, and seldom wanted. */
+    if (a->confusion)
+        v->confusion = store_sql_list(op, store_sql_text(op, s, 15));
 }
 
 static void
@@ -439,13 +452,14 @@ run_evaluations(struct store_op *op, struct store_conn *conn)
     sqlite3_stmt *stmt = open_page(
         op, conn,
         "SELECT id, iteration, updates, attempt, live, loss, loss_flag,"
-        " accuracy, n, incomplete, t_us FROM evaluation" WHERE_PAGE(
-            "evaluation") ORDER_PAGE,
+        " accuracy, n, incomplete, t_us, top_k, perplexity, perplexity_flag,"
+        " ema, confusion FROM evaluation" WHERE_PAGE("evaluation") ORDER_PAGE,
         PAGE_ROWS + 1);
 
     while (stmt != NULL && page_row(op, stmt, &rows))
         read_evaluation(
-            stmt, store_rows_add(op, &rows, sizeof(struct view_evaluation)));
+            op, stmt,
+            store_rows_add(op, &rows, sizeof(struct view_evaluation)));
 }
 
 static void
@@ -561,6 +575,7 @@ store_query(struct store *store, enum message_id what, int64_t job,
         query->max_points < MOST_POINTS ? query->max_points : MOST_POINTS;
     args->after_row = query->after_row;
     args->all_lines = query->all_lines;
+    args->confusion = query->confusion;
     op->query = true;
     op->rows = done;
     op->ctx = ctx;

@@ -9,8 +9,25 @@
 #include <string.h>
 #include <sys/vfs.h>
 
-#define SCHEMA_VERSION        1
+#define SCHEMA_VERSION        2
 #define SCHEMA_APPLICATION_ID 0x74726e64 /* "trnd" */
+
+/* From each version to the next; columns end up where schema.sql has them. */
+static const char *const upgrades[SCHEMA_VERSION] = {
+    [1] = "ALTER TABLE job ADD COLUMN top_k REAL;"
+          "ALTER TABLE job ADD COLUMN perplexity REAL;"
+          "ALTER TABLE scale_event ADD COLUMN"
+          " partial INTEGER NOT NULL DEFAULT 0;"
+          "ALTER TABLE scale_event ADD COLUMN"
+          " optimizers TEXT NOT NULL DEFAULT '';"
+          "ALTER TABLE evaluation ADD COLUMN top_k REAL;"
+          "ALTER TABLE evaluation ADD COLUMN perplexity REAL;"
+          "ALTER TABLE evaluation ADD COLUMN"
+          " perplexity_flag INTEGER NOT NULL DEFAULT 1;"
+          "ALTER TABLE evaluation ADD COLUMN ema INTEGER NOT NULL DEFAULT 0;"
+          "ALTER TABLE evaluation ADD COLUMN"
+          " confusion TEXT NOT NULL DEFAULT '';",
+};
 
 static const struct {
     uint32_t magic;
@@ -112,8 +129,9 @@ pragma_number(struct store_conn *conn, const char *sql, int *rc)
     return value;
 }
 
+/* All of it or nothing: whoever dies here leaves the version it found. */
 static int
-create(struct store_conn *conn, struct err *err)
+bring_up(struct store_conn *conn, int64_t version, struct err *err)
 {
     char tail[160];
     int rc;
@@ -122,10 +140,14 @@ create(struct store_conn *conn, struct err *err)
              "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT;",
              SCHEMA_APPLICATION_ID, SCHEMA_VERSION);
     rc = store_sql_exec(conn, "BEGIN EXCLUSIVE", err);
-    if (rc == 0)
+    if (rc == 0 && version == 0)
         rc = store_sql_exec(conn, schema_sql, err);
+    for (int64_t v = version; v > 0 && v < SCHEMA_VERSION && rc == 0; v++)
+        rc = store_sql_exec(conn, upgrades[v], err);
     if (rc == 0)
         rc = store_sql_exec(conn, tail, err);
+    if (rc != 0)
+        sqlite3_exec(conn->db, "ROLLBACK", NULL, NULL, NULL);
     return rc;
 }
 
@@ -159,5 +181,5 @@ store_schema_migrate(struct store_conn *conn, const char *path, struct err *err)
                         err);
     if (rc != 0 || version == SCHEMA_VERSION)
         return rc;
-    return create(conn, err);
+    return bring_up(conn, version, err);
 }

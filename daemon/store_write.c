@@ -83,8 +83,8 @@ find_key(struct store_op *op, struct store_conn *conn,
     " iterations_per_epoch, loss, scale, lr, grad_norm, validation_loss,"      \
     " accuracy, best_accuracy, iterations_per_s, eta_s, checkpoint,"           \
     " checkpoint_iteration, rollbacks, policy_changed, exit_code, error,"      \
-    " directory, resume_checkpoint, lost_attempts"
-#define JOB_TYPES "sssiissiiiiiiifffffffffsiiiissii"
+    " directory, resume_checkpoint, lost_attempts, top_k, perplexity"
+#define JOB_TYPES "sssiissiiiiiiifffffffffsiiiissiiff"
 #define JOB_VALUES(j, v)                                                       \
     v->state, v->reason, j->intent, v->priority, v->attempt, v->device,        \
         v->dtype, v->start_us, v->end_us, v->iteration, v->updates, v->skips,  \
@@ -93,7 +93,7 @@ find_key(struct store_op *op, struct store_conn *conn,
         v->best_accuracy, v->iterations_per_s, v->eta_s, v->checkpoint,        \
         v->checkpoint_iteration, v->rollbacks, (int64_t)v->policy_changed,     \
         v->exit_code, v->error, v->directory, j->resume_checkpoint,            \
-        j->lost_attempts
+        j->lost_attempts, v->top_k, v->perplexity
 
 static void
 run_insert_job(struct store_op *op, struct store_conn *conn)
@@ -114,7 +114,8 @@ run_insert_job(struct store_op *op, struct store_conn *conn)
         op, conn,
         "INSERT INTO job (uid, user, name, spec, idempotency_key, origin,"
         " submit_us, " JOB_COLUMNS ") VALUES (?,?,?,?,?,?,?,"
-        "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+        "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
+        "?,?)");
     if (stmt == NULL)
         return;
     store_sql_bind(stmt, "isssssi" JOB_TYPES, v->uid, v->user, v->name, j->spec,
@@ -150,7 +151,8 @@ run_update_job(struct store_op *op, struct store_conn *conn)
     sqlite3_stmt *stmt = store_sql_prepare(
         op, conn,
         "UPDATE job SET (" JOB_COLUMNS ") = ("
-        "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+        "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
+        "?,?)"
         " WHERE id = ? AND state NOT IN"
         " ('completed','failed','cancelled','interrupted')");
 

@@ -104,10 +104,10 @@ test_output_parsable(void **state)
 
     (void)state;
     fill_events(event);
-    assert_output(&output_parsable, &layout_scale, false, event,
-                  sizeof(event[0]), 2,
-                  "0|20|0|0|1|skip|65536|0.1|0|3 1 4 1 5 9 2 6 5 3|0\n"
-                  "0|1234|0|0|0|a\\x7cb,\"c\"\\\\\\x1b\\n|NaN|Infinity|0||0\n");
+    assert_output(
+        &output_parsable, &layout_scale, false, event, sizeof(event[0]), 2,
+        "0|20|0|0|1|skip|65536|0.1|0|3 1 4 1 5 9 2 6 5 3|0|0|\n"
+        "0|1234|0|0|0|a\\x7cb,\"c\"\\\\\\x1b\\n|NaN|Infinity|0||0|0|\n");
 }
 
 static void
@@ -120,9 +120,9 @@ test_output_csv(void **state)
     assert_output(
         &output_csv, &layout_scale, false, event, sizeof(event[0]), 2,
         "row,iteration,updates,attempt,live,cause,before,after,growth_tracker,"
-        "samples,t_us\n"
-        "0,20,0,0,1,skip,65536,0.1,0,3 1 4 1 5 9 2 6 5 3,0\n"
-        "0,1234,0,0,0,\"a|b,\"\"c\"\"\\\\x1b\\n\",NaN,Infinity,0,,0\n");
+        "samples,t_us,partial,optimizers\n"
+        "0,20,0,0,1,skip,65536,0.1,0,3 1 4 1 5 9 2 6 5 3,0,0,\n"
+        "0,1234,0,0,0,\"a|b,\"\"c\"\"\\\\x1b\\n\",NaN,Infinity,0,,0,0,\n");
 }
 
 static void

@@ -26,6 +26,7 @@ struct store_bench {
     struct store_job job;
     int n;
     bool more;
+    void *seen; /* a test's own */
 };
 
 struct store_bench_script {
