@@ -92,6 +92,87 @@ test_evaluate_agrees_with_training_loss(void **unused)
     harness_fini(&h);
 }
 
+/* ---- three classes: top-k, perplexity, confusion --------------------------*/
+
+static void
+make_three(struct harness *h, int batch_size)
+{
+    const float x[7][3] = {{3, 2, 1}, {3, 2, 1}, {3, 2, 1}, {0, 1, 5},
+                           {9, 9, 9}, {0, 4, 4}, {0, 4, 4}};
+    const int64_t y[7] = {0, 1, 2, 2, -100, 1, 2};
+    const float w[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1}, b[3] = {0, 0, 0};
+    const int64_t dim[2] = {7, 3};
+    const struct harness_tensor tensors[] = {{"fc.weight", 2, {3, 3}, w},
+                                             {"fc.bias", 1, {3}, b}};
+    char text[1024];
+
+    harness_init(h);
+    harness_npy_f32(h, "x.npy", 2, dim, x[0]);
+    harness_npy_i64(h, "y.npy", 7, y);
+    harness_weights(h, "w.safetensors", tensors, 2);
+    snprintf(text, sizeof(text),
+             "{'name': 't', 'threads': 1, 'data': {'train': {'format': 'npy', "
+             "'input': 'x.npy', 'target': 'y.npy'}, 'validation': {'format': "
+             "'npy', 'input': 'x.npy', 'target': 'y.npy'}, 'batch_size': %d}, "
+             "'initial_weights': 'w.safetensors', 'model': [{'name': 'fc', "
+             "'linear': {'out_features': 3}}], 'loss': {'cross_entropy': "
+             "{'ignore_index': -100}}, 'optimizer': {'sgd': {'lr': 0}}, "
+             "'amp': {'dtype': 'float32'}, 'train': {'epochs': 1}, "
+             "'evaluate': {'metrics': ['loss', 'accuracy']}}",
+             batch_size);
+    harness_spec(h, text);
+    h->spec->evaluate.metric[SPEC_METRIC_TOP_K] = true;
+    h->spec->evaluate.metric[SPEC_METRIC_PERPLEXITY] = true;
+    h->spec->evaluate.metric[SPEC_METRIC_CONFUSION] = true;
+    h->spec->evaluate.top_k = 2;
+}
+
+static void
+test_evaluate_top_k_perplexity_confusion(void **unused)
+{
+    const int64_t table[9] = {1, 0, 0, 1, 1, 0, 1, 1, 1};
+
+    (void)unused;
+    for (int batch = 1; batch <= 8; batch++) {
+        struct harness h;
+        make_three(&h, batch);
+        assert_int_equal(harness_run(&h, NULL), 0);
+        const struct event *e = harness_event(&h, EVENT_EVALUATION, 0);
+        NEAR(e->u.evaluation.accuracy, 3.0 / 6, 1e-12);
+        NEAR(e->u.evaluation.top_k, 5.0 / 6, 1e-12);
+        NEAR(e->u.evaluation.perplexity, exp(e->u.evaluation.loss), 0);
+        assert_int_equal(e->u.evaluation.n_classes, 3);
+        assert_memory_equal(e->u.evaluation.confusion, table, sizeof(table));
+        harness_fini(&h);
+    }
+}
+
+/* Larger is better for top-k, smaller for perplexity, and NaN is neither. */
+static void
+test_evaluate_best_by_metric(void **unused)
+{
+    const enum spec_metric metrics[] = {SPEC_METRIC_TOP_K,
+                                        SPEC_METRIC_PERPLEXITY};
+
+    (void)unused;
+    for (int i = 0; i < 2; i++) {
+        struct harness h;
+        make_three(&h, 7);
+        h.spec->checkpoint.has_best = true;
+        h.spec->checkpoint.best = metrics[i];
+        assert_int_equal(harness_run(&h, NULL), 0);
+        const struct event *e = harness_event(&h, EVENT_EVALUATION, 0);
+        const struct event *c = harness_event(&h, EVENT_CHECKPOINT, 0);
+        assert_true(e->u.evaluation.best && c->u.checkpoint.best);
+        assert_true(
+            c->u.checkpoint.metric ==
+            (i == 0 ? e->u.evaluation.top_k : e->u.evaluation.perplexity));
+        harness_fini(&h);
+    }
+    assert_true(spec_metric_is_larger_better(SPEC_METRIC_TOP_K));
+    assert_false(spec_metric_is_larger_better(SPEC_METRIC_PERPLEXITY));
+}
+
 int
 main(void)
 {
@@ -99,6 +180,8 @@ main(void)
         cmocka_unit_test(test_evaluate_mean_over_what_counts),
         cmocka_unit_test(test_evaluate_only_what_is_asked),
         cmocka_unit_test(test_evaluate_agrees_with_training_loss),
+        cmocka_unit_test(test_evaluate_top_k_perplexity_confusion),
+        cmocka_unit_test(test_evaluate_best_by_metric),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
