@@ -355,6 +355,80 @@ test_metrics_csv(void **state)
     "{\"attempt\":" #n ",\"start_iteration\":" #start ",\"policy\":\"{}\"}"
 
 /* Attempt 2 goes back to iteration 1: what it does anew is shown again. */
+#define EVALUATION(row, rest)                                                  \
+    "{\"row\":" #row ",\"iteration\":" #row "0,\"updates\":" #row "0,"         \
+    "\"attempt\":1,\"live\":true,\"n\":100" rest "}"
+#define EVALUATIONS(id, rows)                                                  \
+    "{\"id\":" #id ",\"ok\":true,\"more\":false,\"items\":[" rows "]}"
+
+/* Columns that nobody asked for are not there. */
+static void
+test_evaluations_columns(void **state)
+{
+    const struct fake_step script[] = {
+        FAKE_GREET,
+        {FAKE_HEAR, "\"evaluations\""},
+        {FAKE_SAY,
+         EVALUATIONS(
+             1,
+             EVALUATION(1, ",\"loss\":2,\"perplexity\":7.389") "," EVALUATION(
+                 2, ",\"loss\":\"NaN\",\"perplexity\":\"NaN\","
+                    "\"ema\":true"))},
+        {FAKE_END, NULL},
+    };
+
+    (void)state;
+    const struct fake_run *r =
+        run_script(script, ARGS("evaluations", "3", "--utc"));
+    assert_int_equal(r->exit_code, 0);
+    assert_string_equal(
+        r->out,
+        "ITERATION  UPDATES  LOSS  PERPLEXITY    N  WEIGHTS   ATTEMPT  TIME\n"
+        "       10       10     2       7.389  100                  1  -\n"
+        "       20       20                    100  averaged        1  -\n");
+}
+
+/* Tables are asked for one at a time: the last whole evaluation's. */
+static void
+test_evaluations_confusion(void **state)
+{
+    const struct fake_step script[] = {
+        FAKE_GREET,
+        {FAKE_HEAR, "\"confusion\":false"},
+        {FAKE_SAY,
+         EVALUATIONS(1, EVALUATION(1, "") "," EVALUATION(2, "") "," EVALUATION(
+                            3, ",\"incomplete\":"
+                               "true"))},
+        {FAKE_HEAR, "\"from\":20,\"to\":20"},
+        {FAKE_SAY, EVALUATIONS(2, EVALUATION(2, ",\"confusion\":[40,2,0,58]"))},
+        {FAKE_END, NULL},
+    };
+    const struct fake_step without[] = {
+        FAKE_GREET,
+        {FAKE_HEAR, "\"evaluations\""},
+        {FAKE_SAY, EVALUATIONS(1, EVALUATION(2, ""))},
+        {FAKE_HEAR, "\"confusion\":true"},
+        {FAKE_SAY, EVALUATIONS(2, EVALUATION(2, ""))},
+        {FAKE_END, NULL},
+    };
+
+    (void)state;
+    const struct fake_run *r =
+        run_script(script, ARGS("evaluations", "3", "--confusion"));
+    assert_int_equal(r->exit_code, 0);
+    assert_string_equal(r->out, "iteration 20: rows are the right classes, "
+                                "columns the answers\n"
+                                "     0   1\n"
+                                " 0  40   2\n"
+                                " 1   0  58\n");
+    r = run_script(script, ARGS("--json", "evaluations", "3", "--confusion"));
+    assert_int_equal(r->exit_code, 0);
+    assert_holds(r->out, "\"confusion\": [");
+    r = run_script(without, ARGS("evaluations", "3", "--confusion"));
+    assert_int_equal(r->exit_code, 2);
+    assert_holds(r->err, "has no confusion table");
+}
+
 static void
 test_metrics_follow_a_rollback(void **state)
 {
@@ -556,6 +630,13 @@ test_export_never_overwrites(void **state)
     assert_string_equal(read_file("mine"), "weights");
     r = run_script(files_script, ARGS("export", "@", "--to", "-"));
     assert_string_equal(r->out, "weights");
+    /* The average is a file of its own, where there is one. */
+    r = run_script(files_script, ARGS("export", "@", "--ema", "--to", "-"));
+    assert_int_equal(r->exit_code, 2);
+    assert_holds(r->err, "it000000100-a1 has no averaged weights");
+    write_file("ckpt/ema.safetensors", "average");
+    r = run_script(files_script, ARGS("export", "@", "--ema", "--to", "-"));
+    assert_string_equal(r->out, "average");
 }
 
 static void
@@ -597,6 +678,8 @@ main(void)
         cmocka_unit_test(test_validate_without_daemon),
         cmocka_unit_test(test_validate_print),
         cmocka_unit_test(test_metrics_csv),
+        cmocka_unit_test(test_evaluations_columns),
+        cmocka_unit_test(test_evaluations_confusion),
         cmocka_unit_test(test_metrics_follow_a_rollback),
         cmocka_unit_test(test_scale_plot_and_table),
         cmocka_unit_test(test_rollback_dry_run),
