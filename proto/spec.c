@@ -117,6 +117,27 @@ add_syntax_fault(struct spec_reader *r, const json_error_t *error)
     }
 }
 
+/* What is printed must be short enough to be read: it is what the client sends
+ * and the daemon keeps. Layers deep inside take more room than they were given
+ * with. */
+static int
+check_printed(struct spec_reader *r, const struct spec *spec)
+{
+    char *text = spec_print(spec);
+    size_t len;
+
+    if (text == NULL)
+        return ERR_NOMEM;
+    len = strlen(text);
+    free(text);
+    if (len > SPEC_MAX_BYTES)
+        spec_fault_add(r, 0, -1, NULL,
+                       "the spec is %zu bytes long with all that it stands "
+                       "for, at most %d are allowed",
+                       len, SPEC_MAX_BYTES);
+    return 0;
+}
+
 /* Fills spec from text or leaves faults in r. */
 static int
 parse(struct spec_reader *r, const char *text, size_t len, struct spec *spec)
@@ -154,6 +175,8 @@ parse(struct spec_reader *r, const char *text, size_t len, struct spec *spec)
      * readers say so themselves, with all the other faults, if they saw it. */
     if (r->n_slots == 0 && judged != 0)
         add_syntax_fault(r, &error);
+    if (r->n_slots == 0 && check_printed(r, spec) != 0)
+        return ERR_NOMEM;
     return r->n_slots > 0 ? ERR_SPEC : 0;
 }
 

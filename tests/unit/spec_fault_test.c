@@ -457,6 +457,39 @@ test_spec_too_many_layers(void **state)
     free(text);
 }
 
+/* A text that can be read whose full print could not: every layer is spelled
+ * out, far inside. */
+static void
+test_spec_too_long_in_full(void **state)
+{
+    static const char tail[] =
+        "], \"loss\": \"mse\", \"optimizer\": \"adam\", \"data\": {\"train\": "
+        "{\"format\": \"npy\", \"input\": \"x\", \"target\": \"y\"}, "
+        "\"batch_size\": 1}}";
+    char head[1000] = "{\"model\": [", end[1000] = "";
+    struct spec_faults faults;
+    char *text;
+
+    (void)state;
+    for (int i = 0; i < 28; i++) {
+        strcat(head, "{\"residual\": [");
+        strcat(end, "]}");
+    }
+    strcat(head, "\"relu\"");
+    strcat(end, tail);
+    text = repeat(head,
+                  ", {\"conv_transpose2d\": {\"out_channels\": 1, "
+                  "\"kernel_size\": 1000000000, \"stride\": 1000000000}}",
+                  SPEC_MAX_LAYERS - 29, end);
+    faults = refuse(text, strlen(text));
+    assert_int_equal(faults.n, 1);
+    assert_non_null(strstr(faults.list[0].message,
+                           " bytes long with all that it stands for, at most "
+                           "1048576 are allowed"));
+    spec_faults_fini(&faults);
+    free(text);
+}
+
 /* The first hundred in the text stay, and a hostile text costs little. */
 static void
 test_spec_many_faults(void **state)
@@ -565,6 +598,7 @@ main(void)
         cmocka_unit_test(test_spec_cross_checks),
         cmocka_unit_test(test_spec_limits),
         cmocka_unit_test(test_spec_too_many_layers),
+        cmocka_unit_test(test_spec_too_long_in_full),
         cmocka_unit_test(test_spec_many_faults),
         cmocka_unit_test(test_spec_first_hundred),
         cmocka_unit_test(test_spec_deep_residuals),

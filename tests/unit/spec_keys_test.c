@@ -90,6 +90,20 @@ test_spec_explain_forms(void **state)
     assert_string_equal(spec_explain_key("model[2].relu"),
                         "max(x, 0), NaN stays NaN");
     assert_non_null(spec_explain_key("model"));
+    assert_ptr_equal(spec_explain_key("optimizer[1].lion.betas"),
+                     spec_explain_key("optimizer.lion.betas"));
+    assert_non_null(spec_explain_key("optimizer[0].match"));
+    assert_ptr_equal(
+        spec_explain_key("model[1].sequential[0].residual.body[2].name"),
+        spec_explain_key("model[].name"));
+    assert_ptr_equal(
+        spec_explain_key("model[1].sequential[0].weight_init.normal.std"),
+        spec_explain_key("model[].weight_init.normal.std"));
+    assert_ptr_equal(spec_explain_key("model.gpt.n_layer"),
+                     spec_explain_key("gpt.n_layer"));
+    assert_non_null(spec_explain_key("gpt"));
+    assert_non_null(spec_explain_key("model[2].residual.shortcut"));
+    assert_null(spec_explain_key("model[1].weight_init.std"));
     assert_null(spec_explain_key(""));
     assert_null(spec_explain_key("."));
     assert_null(spec_explain_key("guard"));
