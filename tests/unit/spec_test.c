@@ -338,28 +338,45 @@ test_spec_bounded_text(void **state)
     free(text);
 }
 
-/* The example that the README starts with. */
-static void
-test_spec_example_file(void **state)
+/* A file of examples/; it must be a spec. */
+static struct spec *
+parse_example(const char *file)
 {
     const char *root = getenv("TRAIND_SOURCE");
     char text[16 * 1024], name[4096];
-    struct spec *spec;
     size_t n;
     FILE *f;
 
-    (void)state;
-    snprintf(name, sizeof(name), "%s/examples/fashion-cnn.json",
-             root != NULL ? root : ".");
+    snprintf(name, sizeof(name), "%s/examples/%s", root != NULL ? root : ".",
+             file);
     f = fopen(name, "r");
-    assert_non_null(f);
+    if (f == NULL)
+        fail_msg("%s is missing", name);
     n = fread(text, 1, sizeof(text) - 1, f);
     fclose(f);
     text[n] = '\0';
-    spec = spec_sample_parse(text);
+    return spec_sample_parse(text);
+}
+
+static void
+test_spec_example_files(void **state)
+{
+    struct spec *spec = parse_example("fashion-cnn.json");
+
+    (void)state;
     assert_string_equal(spec->name, "fashion-cnn");
     assert_int_equal(spec->amp.dtype, DTYPE_F16);
     assert_true(spec->amp.scaler.enabled);
+    spec_destroy(&spec);
+    spec = parse_example("resnet-fashion.json");
+    assert_true(spec->data.augment.crop_padding > 0);
+    assert_string_equal(spec->model[spec->n_model - 1].path, "fc");
+    spec_destroy(&spec);
+    spec = parse_example("gpt-text.json");
+    assert_int_equal(spec->data.train.format, SPEC_FORMAT_TEXT);
+    assert_string_equal(spec->model[spec->n_model - 1].weight_from, "wte");
+    spec_destroy(&spec);
+    spec = parse_example("mlp-first-job.json");
     spec_destroy(&spec);
 }
 
@@ -390,7 +407,7 @@ main(void)
         cmocka_unit_test(test_spec_scaler_forms),
         cmocka_unit_test(test_spec_resolve_paths),
         cmocka_unit_test(test_spec_bounded_text),
-        cmocka_unit_test(test_spec_example_file),
+        cmocka_unit_test(test_spec_example_files),
         cmocka_unit_test(test_spec_names),
     };
 
