@@ -564,31 +564,10 @@ test_spec_deep_residuals(void **state)
     }
 }
 
-static void
-test_spec_find_place(void **state)
-{
-    static const char text[] = "{\"data\": {\n  \"train\": {\"input\": 3}},\n"
-                               " \"model\": []}";
-    int line, col;
-
-    (void)state;
-    assert_true(
-        spec_find_place(text, strlen(text), "data.train.input", &line, &col));
-    assert_int_equal(line, 2);
-    assert_int_equal(col, 22);
-    assert_false(
-        spec_find_place(text, strlen(text), "data.train.input.x", &line, &col));
-    assert_false(spec_find_place(text, strlen(text), "model[0]", &line, &col));
-    assert_false(spec_find_place("{", 1, "data", &line, &col));
-    assert_int_equal(line, 0);
-    assert_int_equal(col, 0);
-}
-
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spec_find_place),
         cmocka_unit_test(test_spec_five_faults),
         cmocka_unit_test(test_spec_single_faults),
         cmocka_unit_test(test_spec_syntax),

@@ -393,6 +393,26 @@ test_spec_names(void **state)
     assert_string_equal(spec_format_name(SPEC_FORMAT_NPY), "npy");
 }
 
+static void
+test_spec_find_place(void **state)
+{
+    static const char text[] = "{\"data\": {\n  \"train\": {\"input\": 3}},\n"
+                               " \"model\": []}";
+    int line, col;
+
+    (void)state;
+    assert_true(
+        spec_find_place(text, strlen(text), "data.train.input", &line, &col));
+    assert_int_equal(line, 2);
+    assert_int_equal(col, 22);
+    assert_false(
+        spec_find_place(text, strlen(text), "data.train.input.x", &line, &col));
+    assert_false(spec_find_place(text, strlen(text), "model[0]", &line, &col));
+    assert_false(spec_find_place("{", 1, "data", &line, &col));
+    assert_int_equal(line, 0);
+    assert_int_equal(col, 0);
+}
+
 int
 main(void)
 {
@@ -408,6 +428,7 @@ main(void)
         cmocka_unit_test(test_spec_resolve_paths),
         cmocka_unit_test(test_spec_bounded_text),
         cmocka_unit_test(test_spec_example_files),
+        cmocka_unit_test(test_spec_find_place),
         cmocka_unit_test(test_spec_names),
     };
 
