@@ -3,6 +3,7 @@
 
 /* One header a family: more than eight, as the table names them all. */
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/axis.h"
 #include "kernels/cpu/batch_norm.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/conv2d.h"
@@ -12,6 +13,7 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/embedding.h"
 #include "kernels/cpu/flat.h"
+#include "kernels/cpu/function.h"
 #include "kernels/cpu/group_norm.h"
 #include "kernels/cpu/join.h"
 #include "kernels/cpu/layer_norm.h"
@@ -22,7 +24,9 @@
 #include "kernels/cpu/nll.h"
 #include "kernels/cpu/pool2d.h"
 #include "kernels/cpu/prelu.h"
+#include "kernels/cpu/reduce.h"
 #include "kernels/cpu/shape.h"
+#include "kernels/cpu/softmax.h"
 #include "kernels/cpu/upsample.h"
 
 const struct kernel_table cpu_table = {
@@ -65,6 +69,24 @@ const struct kernel_table cpu_table = {
             [OP_GROUP_NORM_BWD] = &group_norm_backward,
             [OP_RMS_NORM] = &layer_norm_forward,
             [OP_RMS_NORM_BWD] = &layer_norm_backward,
+            [OP_SOFTMAX] = &softmax_forward,
+            [OP_SOFTMAX_BWD] = &softmax_backward,
+            [OP_LOG_SOFTMAX] = &softmax_forward,
+            [OP_LOG_SOFTMAX_BWD] = &softmax_backward,
+            [OP_CUMSUM] = &axis_cumsum,
+            [OP_CUMSUM_BWD] = &axis_cumsum,
+            [OP_PROD] = &axis_prod,
+            [OP_PROD_BWD] = &axis_prod_backward,
+            [OP_COSINE_SIMILARITY] = &axis_cosine,
+            [OP_COSINE_SIMILARITY_BWD] = &axis_cosine,
+            [OP_SUM] = &reduce_forward,
+            [OP_SUM_BWD] = &reduce_backward,
+            [OP_MEAN] = &reduce_forward,
+            [OP_MEAN_BWD] = &reduce_backward,
+            [OP_NORM] = &reduce_forward,
+            [OP_NORM_BWD] = &reduce_backward,
+            [OP_LOGSUMEXP] = &reduce_logsumexp,
+            [OP_LOGSUMEXP_BWD] = &reduce_backward,
             [OP_RELU] = &elementwise_unary,
             [OP_RELU_BWD] = &elementwise_binary,
             [OP_GELU] = &elementwise_unary,
@@ -75,6 +97,18 @@ const struct kernel_table cpu_table = {
             [OP_SIGMOID_BWD] = &elementwise_binary,
             [OP_SILU] = &elementwise_unary,
             [OP_SILU_BWD] = &elementwise_binary,
+            [OP_EXP] = &function_kernel,
+            [OP_EXP_BWD] = &function_kernel,
+            [OP_LOG] = &function_kernel,
+            [OP_LOG_BWD] = &function_kernel,
+            [OP_POW] = &function_kernel,
+            [OP_POW_BWD] = &function_kernel,
+            [OP_RECIPROCAL] = &function_kernel,
+            [OP_RECIPROCAL_BWD] = &function_kernel,
+            [OP_RSQRT] = &function_kernel,
+            [OP_RSQRT_BWD] = &function_kernel,
+            [OP_SOFTPLUS] = &function_kernel,
+            [OP_SOFTPLUS_BWD] = &function_kernel,
             [OP_ADD] = &broadcast_binary,
             [OP_SUB] = &broadcast_binary,
             [OP_MUL] = &broadcast_binary,

@@ -127,13 +127,22 @@ keep_greater(const double *v, int64_t n, double *acc)
         acc[i] = v[i] > acc[i] || v[i] != v[i] ? v[i] : acc[i];
 }
 
+CPU_CLONES static void
+multiply(const double *v, int64_t n, double *acc)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        acc[i] *= v[i];
+}
+
 static void
 fold(const struct plan *p, const double *v, int64_t n, double *acc)
 {
-    if (p->job->is_max)
-        keep_greater(v, n, acc);
-    else
-        add(v, n, acc);
+    switch (p->job->how) {
+    case FOLD_SUM: add(v, n, acc); break;
+    case FOLD_MAX: keep_greater(v, n, acc); break;
+    case FOLD_PRODUCT: multiply(v, n, acc); break;
+    }
 }
 
 /* Of place `number` among the outer axes that are folded, or are not: where it
@@ -200,6 +209,7 @@ fold_group(const struct plan *p, int64_t group, int64_t begin, int64_t end,
 {
     const int64_t column = group % p->n_segments * p->segment;
     const int64_t width = smaller(p->segment, p->m - column);
+    static const double start[] = {0, -(double)INFINITY, 1};
     /* Lines that nothing fills need no place. */
     int64_t used =
         p->n_segments > 1 ? width : smaller(p->line, (end - begin) * p->m);
@@ -209,7 +219,7 @@ fold_group(const struct plan *p, int64_t group, int64_t begin, int64_t end,
     *out = column * p->out_step;
     base = locate(p, false, group / p->n_segments, out) + column;
     for (int64_t i = 0; i < used; i++)
-        acc[i] = p->job->is_max ? -(double)INFINITY : 0;
+        acc[i] = start[p->job->how];
     fold_rows(p, base, begin, end, width, acc);
     for (int64_t i = p->m; i < used && p->n_segments == 1; i += p->m)
         fold(p, acc + i, p->m, acc);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fold: sums and maxima over any axes of a walk, in double, in a fixed order.
+ * fold: sums, maxima, products over any axes of a walk, in double, in a fixed order.
  *
  * The last operand of the walk is the output: axes along which it does not
  * move are folded. Innermost runs are added side by side (several rows to a
@@ -21,11 +21,13 @@ typedef void fold_map_fn(const float *const *in, const union op_params *p,
 typedef void fold_finish_fn(const union op_params *p, int64_t length, int64_t n,
                             double *result);
 
+enum fold_how { FOLD_SUM, FOLD_MAX, FOLD_PRODUCT };
+
 struct fold_job {
     struct walk walk; /* closed; inputs, then the output */
     fold_map_fn *map;
     fold_finish_fn *finish; /* NULL: the result itself */
-    bool is_max;
+    enum fold_how how;
     const union op_params *params;
     void *y; /* by the last operand's strides: f32, f16, bf16, or f64 */
     enum dtype ty;

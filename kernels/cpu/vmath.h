@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vmath: exp, tanh, the normal distribution and their kin, for vector loops.
+ * vmath: exp, log, tanh, the normal distribution and their kin, for vector loops.
  *
  * Branch-free functions that the compiler vectorizes when they are inlined
  * into a loop (libm's stay scalar). What cancels or underflows runs in double,
@@ -10,6 +10,7 @@
 #ifndef KERNELS_CPU_VMATH_H
 #define KERNELS_CPU_VMATH_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -76,6 +77,13 @@ vmath_exp_wide(double x)
     return gone ? 0.0 : r;
 }
 
+/* The same, but inf above 700: where inf has to stay inf. */
+static inline double
+vmath_exp_full(double x)
+{
+    return x > 700.0 ? (double)INFINITY : vmath_exp_wide(x);
+}
+
 static inline float
 vmath_exp(double x)
 {
@@ -106,6 +114,62 @@ vmath_log1p_unit(float e)
     p = p * z + 1.0f / 5;
     p = p * z + 1.0f / 3;
     return 2.0f * (s + s * z * p);
+}
+
+/* The same in double, relative error 2^-32. */
+static inline double
+vmath_log1p_unit_wide(double e)
+{
+    const double s = e / (2.0 + e), z = s * s;
+    double p = 1.0 / 17;
+
+    p = p * z + 1.0 / 15;
+    p = p * z + 1.0 / 13;
+    p = p * z + 1.0 / 11;
+    p = p * z + 1.0 / 9;
+    p = p * z + 1.0 / 7;
+    p = p * z + 1.0 / 5;
+    p = p * z + 1.0 / 3;
+    return 2.0 * (s + s * z * p);
+}
+
+/* log x for the doubles that float32 and its products hold (no subnormal ones),
+ * relative error 2^-48; -inf of 0, NaN below. x = 2^e m, m in [sqrt 1/2, sqrt 2),
+ * log m = 2 atanh((m - 1) / (m + 1)). */
+static inline double
+vmath_log_wide(double x)
+{
+    const uint64_t one = 0x3ff0000000000000u, root_half = 0x3fe6a09e667f3bcdu;
+    const uint64_t two_52 = 0x4330000000000000u;
+    uint64_t bits, up, m_bits, e_bits;
+    double m, e, s, z, p;
+
+    memcpy(&bits, &x, sizeof(bits));
+    up = bits + (one - root_half);
+    m_bits = bits - (up & 0xfff0000000000000u) + one;
+    e_bits = up >> 52 | two_52;
+    memcpy(&m, &m_bits, sizeof(m));
+    memcpy(&e, &e_bits, sizeof(e));
+    s = (m - 1.0) / (m + 1.0);
+    z = s * s;
+    p = 1.0 / 17;
+    p = p * z + 1.0 / 15;
+    p = p * z + 1.0 / 13;
+    p = p * z + 1.0 / 11;
+    p = p * z + 1.0 / 9;
+    p = p * z + 1.0 / 7;
+    p = p * z + 1.0 / 5;
+    p = p * z + 1.0 / 3;
+    p = (e - (0x1p52 + 1023)) * 0x1.62e42fefa39efp-1 + 2.0 * (s + s * z * p);
+    p = x > 0 ? p : x == 0 ? -(double)INFINITY : (double)NAN;
+    return x > 0x1.fffffffffffffp1023 ? x : p;
+}
+
+/* |x|^y for a finite y other than 0, relative error 2^-25. */
+static inline double
+vmath_pow_wide(double x, double y)
+{
+    return vmath_exp_full(y * vmath_log_wide(x < 0 ? -x : x));
 }
 
 /* 1 / (1 + e^-x): from e^-|x|, which never overflows. */

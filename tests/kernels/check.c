@@ -130,6 +130,8 @@ put_float(void *data, const struct tensor_desc *t, int64_t i,
         v = check_uniform(rng);
     if (fill == CHECK_POSITIVE)
         v = 0.25 + check_uniform(rng);
+    if (fill == CHECK_BROAD)
+        v = (v < 0 ? -1 : 1) * exp2(12 * check_uniform(rng) - 6);
     convert_put(data, t->dtype, i, (float)v);
 }
 

@@ -30,6 +30,7 @@ enum check_fill {
     CHECK_UNIT,    /* -1 .. 1 */
     CHECK_PROB,    /* 0 .. 1 */
     CHECK_POSITIVE,
+    CHECK_BROAD,     /* 1/64 .. 64, of either sign */
     CHECK_CLASS,     /* i32: 0 .. classes - 1, some -100 */
     CHECK_ROW,       /* i32: 0 .. classes - 1 */
     CHECK_CLASS_BAD, /* one below, one above */
