@@ -176,6 +176,42 @@ test_scenario_whole_block_is_scanned(void **unused)
     check_buf_free(&buf);
 }
 
+/* A token that occurs twice: its rows are summed in float32, where the sum
+ * fits though it would overflow float16; +inf and -inf make NaN. */
+static void
+test_scenario_embedding_duplicates(void **unused)
+{
+    static const int32_t ids[] = {2, 0, 2, 2};
+    static const struct {
+        float row[4];
+        float sum;
+    } rows[] = {{{60000, 1, 60000, 60000}, 180000},
+                {{INFINITY, 1, -INFINITY, 2}, NAN},
+                {{0x1p-24f, 1, 0x1p-24f, -0x1p-23f}, 0}};
+
+    (void)unused;
+    for (int b = 0; backend_at(b) != NULL; b++)
+        for (int i = 0; i < 3; i++) {
+            const struct kernel_flat flat = backend_flat(backend_at(b));
+            struct kernel_sig sig = {.op = OP_EMBEDDING_BWD};
+            _Alignas(64) float dy[16] = {0}, dw[16] = {0};
+            _Alignas(64) int32_t id[16] = {0};
+            struct kernel_unscale found;
+
+            memcpy(dy, rows[i].row, sizeof(rows[i].row));
+            memcpy(id, ids, sizeof(ids));
+            sig.in[0] = tensor_make(DTYPE_F32, 2, (int64_t[]){4, 1});
+            sig.in[1] = tensor_make(DTYPE_I32, 1, (int64_t[]){4});
+            sig.out[0] = tensor_make(DTYPE_F32, 2, (int64_t[]){3, 1});
+            run_kernel(backend_at(b), &sig, (const void *const[]){dy, id}, dw);
+            assert_true(dw[0] == 1 && dw[1] == 0);
+            assert_true(isnan(rows[i].sum) ? isnan(dw[2])
+                                           : dw[2] == rows[i].sum);
+            flat.unscale(dw, 3, 0.5f, 1, &found);
+            assert_int_equal(found.found_inf, isnan(rows[i].sum));
+        }
+}
+
 /* ---- state --------------------------------------------------------------- */
 
 /* Saved and loaded in the middle of anything, it goes on as if it had not. */
@@ -352,6 +388,7 @@ main(void)
         cmocka_unit_test(test_scenario_t2_float16_gradients),
         cmocka_unit_test(test_scenario_spoiled_by_unscaling),
         cmocka_unit_test(test_scenario_whole_block_is_scanned),
+        cmocka_unit_test(test_scenario_embedding_duplicates),
         cmocka_unit_test(test_scenario_state_round_trip),
         cmocka_unit_test(test_scenario_two_optimizers),
         cmocka_unit_test(test_scenario_accumulation),
