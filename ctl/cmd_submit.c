@@ -7,6 +7,7 @@
 
 #include "ctl/act.h"
 #include "ctl/cmd.h"
+#include "ctl/datacheck.h"
 #include "ctl/follow.h"
 #include "ctl/format.h"
 #include "ctl/retry.h"
@@ -74,6 +75,9 @@ read_spec(struct session *s, struct submit *submit, struct err *err)
     if (rc == 0)
         rc = specfile_check(s, &submit->file, specfile_print_fault,
                             &submit->sets, err);
+    if (rc == 0 && !args_flag(s->args, "no-data"))
+        rc = datacheck_run(s, &submit->file, specfile_print_fault,
+                           &submit->sets, err);
     if (rc > 0 && submit->sets.n > 0)
         session_say(s, "places are those of %s with --set and --name applied",
                     submit->file.name);
@@ -279,6 +283,7 @@ const struct cmd cmd_submit = {
             {"wait", 'w', NULL, "wait for the job; exit with its code"},
             {"follow", 'f', NULL, "as --wait, showing progress"},
             {"dry-run", 'n', NULL, "check the spec only, with the daemon"},
+            {"no-data", 0, NULL, "do not look into the data files first"},
             {0},
         },
     .min_args = 1,

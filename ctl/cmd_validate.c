@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/cmd.h"
+#include "ctl/datacheck.h"
 #include "ctl/format.h"
 #include "ctl/session.h"
 #include "ctl/specfile.h"
@@ -58,6 +59,8 @@ check_file(struct session *s, const char *path, bool *alone, int *n,
 
     if (rc == 0)
         rc = specfile_check(s, &file, put_fault, n, err);
+    if (rc == 0 && !args_flag(s->args, "no-data"))
+        rc = datacheck_run(s, &file, put_fault, n, err);
     if (rc == 0)
         rc = ask_daemon(s, &file, alone, n, err);
     if (print && file.full != NULL)
@@ -103,6 +106,7 @@ const struct cmd cmd_validate = {
     .options =
         (const struct args_option[]){
             {"local", 0, NULL, "do not ask the daemon"},
+            {"no-data", 0, NULL, "do not look into the data files"},
             {"print", 0, NULL, "print the full spec, presets as layers"},
             {0},
         },

@@ -4,6 +4,7 @@
  *
  *   traind-worker --job ID --attempt N     started by the daemon, fd 3 is it
  *   traind-worker --check SPEC             see worker_check.h
+ *   traind-worker --check-data SPEC        see worker_check.h
  *   traind-worker --sample WEIGHTS --spec SPEC ...   see worker_sample.h
  *
  * Ties the engine to its three neighbours: the link (orders in, beats out),
@@ -255,6 +256,7 @@ usage(FILE *out, int status)
 {
     fprintf(out, "usage: traind-worker --job ID --attempt N   (fd 3: traind)\n"
                  "       traind-worker --check SPEC\n"
+                 "       traind-worker --check-data SPEC\n"
                  "       traind-worker --sample WEIGHTS --spec SPEC\n"
                  "           [--tokens N] [--temperature T] [--top-k K] "
                  "[--seed S]\n"
@@ -306,6 +308,7 @@ main(int argc, char **argv)
         {"job", required_argument, NULL, 'j'},
         {"attempt", required_argument, NULL, 'a'},
         {"check", required_argument, NULL, 'c'},
+        {"check-data", required_argument, NULL, 'd'},
         {"sample", required_argument, NULL, 's'},
         {"spec", required_argument, NULL, 'p'},
         {"tokens", required_argument, NULL, 'n'},
@@ -325,6 +328,7 @@ main(int argc, char **argv)
         case 'j': job = parse_number(optarg); break;
         case 'a': attempt = parse_number(optarg); break;
         case 'c': return worker_check(optarg);
+        case 'd': return worker_check_data(optarg);
         case 'V': printf("traind-worker %s\n", TRAIND_VERSION); return 0;
         case 'h': return usage(stdout, 0);
         default:

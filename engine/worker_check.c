@@ -31,7 +31,8 @@ worker_check_threads(const struct spec *spec)
 static char *
 read_file(const char *path, size_t *len, struct err *err)
 {
-    FILE *f = fopen(path, "re");
+    const bool is_stdin = strcmp(path, "-") == 0;
+    FILE *f = is_stdin ? stdin : fopen(path, "re");
     char *text = NULL;
 
     if (f == NULL) {
@@ -51,7 +52,8 @@ read_file(const char *path, size_t *len, struct err *err)
             text = NULL;
         }
     }
-    fclose(f);
+    if (!is_stdin)
+        fclose(f);
     return text;
 }
 
@@ -253,6 +255,44 @@ worker_check(const char *path)
         rc = print_plan(spec, &err);
     if (rc != 0)
         fprintf(stderr, "traind-worker: %s\n", err.msg);
+    spec_destroy(&spec);
+    return err_exit_code(rc);
+}
+
+/* ---- the data alone -------------------------------------------------------*/
+
+static int
+check_data(const struct spec *spec, struct err *err)
+{
+    struct graph *graph = NULL;
+    struct source s;
+    int rc = source_open(spec, &s, err);
+
+    if (rc != 0)
+        return rc;
+    rc = build_graph(spec, &s.data, BUILD_TRAIN,
+                     s.train_full > 0 ? s.train_full : s.train_last, &graph,
+                     err);
+    if (rc == 0)
+        rc = source_check_model(&s, graph, err);
+    graph_destroy(&graph);
+    source_close(&s);
+    return rc;
+}
+
+int
+worker_check_data(const char *path)
+{
+    struct spec *spec = NULL;
+    struct err err;
+    int rc;
+
+    err_clear(&err);
+    rc = worker_check_load(path, &spec, &err);
+    if (rc == 0)
+        rc = check_data(spec, &err);
+    if (rc != 0)
+        printf("%s\n", err.msg);
     spec_destroy(&spec);
     return err_exit_code(rc);
 }

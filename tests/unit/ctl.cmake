@@ -25,7 +25,7 @@ traind_add_test(trainctl_verbs_test
         trainctl_verbs_test.c
         ../support/fake_daemon.c
     LABELS unit)
-add_dependencies(trainctl_verbs_test trainctl)
+add_dependencies(trainctl_verbs_test trainctl traind-worker)
 find_program(MANDOC mandoc)
 if(MANDOC)
     traind_add_script(trainctl_manual

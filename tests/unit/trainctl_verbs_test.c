@@ -54,6 +54,28 @@ write_file(const char *name, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
+/* Zeros as (8, n) float32: data that the spec's job could train on. */
+static void
+write_npy(const char *name, int n)
+{
+    char bytes[1024] = "\x93NUMPY\x01", path[256];
+    const int len = snprintf(bytes + 10, sizeof(bytes) - 10,
+                             "{'descr': '<f4', 'fortran_order': False, "
+                             "'shape': (8, %d), }\n",
+                             n);
+    const size_t n_bytes = (size_t)(10 + len + 8 * n * 4);
+    FILE *f;
+
+    bytes[8] = (char)len;
+    memset(bytes + 10 + len, 0, sizeof(bytes) - (size_t)(10 + len));
+    assert_true(n_bytes <= sizeof(bytes));
+    snprintf(path, sizeof(path), "%s/%s", fake_daemon_directory(), name);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n_bytes, f), n_bytes);
+    assert_int_equal(fclose(f), 0);
+}
+
 static char *
 read_file(const char *name)
 {
@@ -91,8 +113,8 @@ setup(void **state)
 {
     (void)state;
     write_file("net.json", spec);
-    write_file("in.npy", "x");
-    write_file("out.npy", "y");
+    write_npy("in.npy", 3);
+    write_npy("out.npy", 10);
     return 0;
 }
 
@@ -228,6 +250,38 @@ test_submit_missing_data(void **state)
     assert_int_equal(r->exit_code, 74);
     assert_string_equal(r->err,
                         "trainctl: nothing.json: No such file or directory\n");
+}
+
+/* Data that cannot be read as such, or that the model does not fit: told here,
+ * with the key that named the file; the daemon is not asked. */
+static void
+test_submit_looks_into_data(void **state)
+{
+    static const struct fake_step script[] = {
+        FAKE_GREET,
+        {FAKE_HEAR, "\"submit\""},
+        {FAKE_SAY, OK(1, JOB(17, "queued", -1))},
+        {FAKE_END, NULL},
+    };
+
+    (void)state;
+    write_file("out.npy", "y");
+    const struct fake_run *r = run_script(NULL, ARGS("submit", "net.json"));
+    assert_int_equal(r->exit_code, 65);
+    assert_holds(r->err, "net.json:4:15: error: data.train.target: ");
+    assert_holds(r->err, "/out.npy: not an .npy file");
+    r = run_script(NULL, ARGS("validate", "--local", "net.json"));
+    assert_int_equal(r->exit_code, 65);
+    assert_holds(r->err, "/out.npy: not an .npy file");
+    r = run_script(NULL, ARGS("validate", "--local", "--no-data", "net.json"));
+    assert_int_equal(r->exit_code, 0);
+    r = run_script(script, ARGS("submit", "--no-data", "net.json"));
+    assert_int_equal(r->exit_code, 0);
+    write_npy("out.npy", 9);
+    r = run_script(NULL, ARGS("submit", "net.json"));
+    assert_int_equal(r->exit_code, 65);
+    assert_holds(r->err, "mse: the model ends in ");
+    write_npy("out.npy", 10);
 }
 
 static void
@@ -673,6 +727,7 @@ main(void)
         cmocka_unit_test(test_submit_prints_refusal_faults),
         cmocka_unit_test(test_submit_prints_own_faults),
         cmocka_unit_test(test_submit_missing_data),
+        cmocka_unit_test(test_submit_looks_into_data),
         cmocka_unit_test(test_submit_follow),
         cmocka_unit_test(test_submit_dry_run),
         cmocka_unit_test(test_validate_without_daemon),
