@@ -47,24 +47,32 @@ def five_faults_five_lines():
               else [], [], "nothing was queued")
 
 
-def bad_data(name, prepare, words):
+def check_said(d, path, words, early, *flags):
+    """with `early` no job is made; else its reason says the same"""
+    r = d.try_ctl("submit", "--wait", *flags, path)
+    check(r.returncode not in (0, 69, 70), f"exit code {r.returncode}")
+    job = d.json("list", "--all")
+    if early:
+        equal(r.returncode, 65, "exit code")
+        equal(job, [], "nothing was queued")
+    said = r.stderr + (job[0]["reason"] if job else "")
+    for word in words:
+        check(word in said, f"says {word!r}: {said}")
+    check("\n\n" not in said.strip(), f"one sentence: {said}")
+    d.ctl("ping")
+
+
+def bad_data(name, prepare, words, early=True):
     def scenario():
         with Daemon() as d:
             blobs(d.dir)
             spec = mlp_spec(d.dir)
             prepare(d.dir, spec)
             path = write_spec(d.dir, spec)
-            r = d.try_ctl("submit", "--wait", path)
-            check(r.returncode not in (0, 69, 70),
-                  f"exit code {r.returncode}")
-            job = d.json("list", "--all")
-            said = r.stderr + (job[0]["reason"] if job else "")
-            for word in words:
-                check(word in said, f"says {word!r}: {said}")
-            check("\n\n" not in said.strip(), f"one sentence: {said}")
-            d.ctl("ping")
+            check_said(d, path, words, early)
+            check_said(d, path, words, False, "--no-data")
     scenario.__name__ = name
-    scenario.__doc__ = "a job with it fails with a sentence; traind lives on"
+    scenario.__doc__ = "told before a job is queued; else the job says it"
     return scenario
 
 
@@ -115,4 +123,5 @@ main(five_faults_five_lines,
      bad_data("wrong_length", other_length, ["256", "255"]),
      bad_data("shape_that_does_not_fit", shape_that_does_not_fit,
               ["conv2d"]),
-     bad_data("absurd_safetensors", other_weights, ["w.safetensors"]))
+     bad_data("absurd_safetensors", other_weights, ["w.safetensors"],
+              early=False))
