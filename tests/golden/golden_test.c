@@ -4,9 +4,9 @@
  *
  * NAME.json becomes the graph as built, after autocast, after autodiff, after
  * recompute where the spec asks for it, the program with places, its memory
- * map, and the graph of evaluation; each is compared with the committed NAME.STAGE.txt. `golden_test --update` writes
- * them anew: read the difference before committing it. Runs in the root of
- * the sources.
+ * map, and the graph of evaluation; each is compared with the committed
+ * NAME.STAGE.txt. `golden_test --update` writes them anew: read the difference
+ * before committing it. Runs in the root of the sources.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,6 +7,8 @@
 
 static const struct build_data rows = {MODEL_ROWS(6), MODEL_CLASSES};
 static const struct build_data images = {MODEL_IMAGES(4, 6), MODEL_CLASSES};
+static const struct build_data tokens = {
+    .rank = 1, .dim = {5}, .input_is_tokens = true, MODEL_LABELS(5)};
 static const struct build_data sequences = {
     .rank = 2, .dim = {5, 6}, MODEL_LABELS(5)};
 
@@ -87,6 +89,13 @@ test_autodiff_layers_of_images(void **state)
          "2}}",
          NULL},
         {"{\"group_norm\": {\"num_groups\": 2}}", NULL},
+        {"{\"prelu\": {\"num_parameters\": 4}}", NULL},
+        {"\"prelu\"", NULL},
+        {"{\"upsample\": {\"scale_factor\": [2, 0.5]}}", NULL},
+        {"{\"upsample\": {\"size\": [5, 9], \"mode\": \"bilinear\"}}", NULL},
+        {"{\"upsample\": {\"size\": 8, \"mode\": \"bilinear\", "
+         "\"align_corners\": true}}",
+         NULL},
         {"{\"layer_norm\": {\"normalized_shape\": [6, 6]}}", NULL},
         {"{\"name\": \"p\", \"avg_pool2d\": {\"kernel_size\": 6}}, {\"input\": "
          "[\"a\", \"p\"], \"mul\": {}}",
@@ -152,6 +161,91 @@ test_autodiff_layers_of_sequences(void **state)
     (void)state;
     check_examples(list, COUNT(list), LINEAR("a", "6"), LINEAR("z", "3"),
                    &sequences);
+}
+
+/* ---- language models ------------------------------------------------------ */
+
+/* Tied weights: the table's gradient comes from both of its readers. */
+static void
+test_autodiff_gpt(void **state)
+{
+    static const char *const models[] = {
+        "{\"gpt\": {\"vocab_size\": 7, \"block_size\": 8, \"n_layer\": 2, "
+        "\"n_head\": 2, \"n_embd\": 8, \"dropout\": 0.1}}",
+        /* A post-norm encoder with a mask of padding. */
+        "[{\"name\": \"seen\", \"ne\": {\"value\": 2}}, {\"name\": \"e\", "
+        "\"input\": \"input\", \"embedding\": {\"num_embeddings\": 7, "
+        "\"embedding_dim\": 6}}, {\"name\": \"p\", "
+        "\"positional_embedding\": {\"num_embeddings\": 5}}, {\"name\": "
+        "\"m\", \"input\": [\"p\", \"seen\"], \"multihead_attention\": "
+        "{\"num_heads\": 2}}, {\"name\": \"s\", \"input\": [\"p\", \"m\"], "
+        "\"add\": {}}, \"rms_norm\", {\"linear\": {\"out_features\": 7}}]"};
+
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        slopes_check_model(models[i], "cross_entropy", &tokens);
+}
+
+/* The row that padding reads starts as zeros and stays so. */
+static void
+test_autodiff_padding_row_stays_zero(void **state)
+{
+    struct runner r;
+    bool any = false;
+
+    (void)state;
+    runner_init_take(
+        &r,
+        model_autodiff(
+            model_graph("[{\"embedding\": {\"num_embeddings\": 3, "
+                        "\"embedding_dim\": 4, \"padding_idx\": -2}}, "
+                        "{\"linear\": {\"out_features\": 3}}]",
+                        "cross_entropy", &tokens, BUILD_TRAIN, 8),
+            false, false),
+        9);
+    runner_run(&r);
+    for (int i = 4; i < 8; i++) {
+        assert_true(r.state->weights[i] == 0);
+        assert_true(runner_grad(&r, 0)[i] == 0);
+    }
+    for (int i = 0; i < 4; i++)
+        any = any || (r.state->weights[i] != 0 && runner_grad(&r, 0)[i] != 0);
+    assert_true(any);
+    runner_fini(&r);
+}
+
+/* In half, too, what a shared table gets is summed in float32. */
+static void
+test_autodiff_tied_weight_in_half(void **state)
+{
+    struct graph *g = model_autodiff(
+        model_autocast(
+            model_graph("{\"gpt\": {\"vocab_size\": 7, \"block_size\": 8, "
+                        "\"n_layer\": 1, \"n_head\": 2, \"n_embd\": 8}}",
+                        "cross_entropy", &tokens, BUILD_TRAIN, 4),
+            DTYPE_F16, NULL),
+        false, false);
+    const struct graph_value *grad =
+        graph_value_at(g, model_value(g, "wte.weight.grad"));
+    const struct graph_node *sum = graph_node_at(g, grad->producer);
+
+    (void)state;
+    assert_int_equal(sum->op, OP_ADD);
+    for (int i = 0; i < 2; i++) {
+        const struct graph_value *v = graph_value_at(g, sum->in[i]);
+
+        assert_int_equal(v->desc.dtype, DTYPE_F32);
+        assert_int_equal(graph_node_at(g, v->producer)->op,
+                         i == 0 ? OP_LINEAR_DW : OP_EMBEDDING_BWD);
+    }
+    assert_int_equal(
+        graph_value_at(g, model_node(g, OP_EMBEDDING, "wte")->in[1])
+            ->desc.dtype,
+        DTYPE_F32);
+    assert_string_equal(
+        graph_value_at(g, model_node(g, OP_LINEAR, "lm_head")->in[1])->name,
+        "wte.weight.to_f16");
+    graph_destroy(&g);
 }
 
 /* ---- losses --------------------------------------------------------------- */
@@ -258,6 +352,9 @@ main(void)
         cmocka_unit_test(test_autodiff_operands_of_rows),
         cmocka_unit_test(test_autodiff_layers_of_images),
         cmocka_unit_test(test_autodiff_layers_of_sequences),
+        cmocka_unit_test(test_autodiff_gpt),
+        cmocka_unit_test(test_autodiff_padding_row_stays_zero),
+        cmocka_unit_test(test_autodiff_tied_weight_in_half),
         cmocka_unit_test(test_autodiff_losses),
         cmocka_unit_test(test_autodiff_parts_of_weights_in_half),
     };

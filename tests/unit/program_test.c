@@ -280,6 +280,31 @@ test_program_shares_places_where_it_may(void **state)
     program_destroy(&p);
 }
 
+/* A sum may lie where its first operand did only when it is as large: [4,1] and
+ * [4,6] make [4,6]. */
+static void
+test_program_does_not_share_what_broadcasts(void **state)
+{
+    static const char *const name[] = {"s", "t"};
+    struct program *p = model_program(
+        model_graph(
+            "[{\"name\": \"a\", \"linear\": {\"out_features\": 1}}, {\"name\": "
+            "\"b\", \"input\": \"input\", \"linear\": {\"out_features\": 6}}, "
+            "{\"name\": \"s\", \"input\": [\"a\", \"b\"], \"add\": {}}, "
+            "{\"name\": \"c\", \"linear\": {\"out_features\": 6}}, {\"name\": "
+            "\"d\", \"input\": \"s\", \"linear\": {\"out_features\": 1}}, "
+            "{\"name\": \"t\", \"input\": [\"c\", \"d\"], \"add\": {}}]",
+            "cross_entropy", &rows, BUILD_EVAL, 4),
+        false);
+
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        assert_non_null(model_node(program_graph(p), OP_ADD, name[i]));
+    assert_false(same_place(p, "a.out", "s.out"));
+    assert_true(same_place(p, "c.out", "t.out"));
+    program_destroy(&p);
+}
+
 static void
 test_program_keeps_all_when_asked(void **state)
 {
@@ -450,6 +475,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_program_never_overwrites_what_is_wanted),
         cmocka_unit_test(test_program_shares_places_where_it_may),
+        cmocka_unit_test(test_program_does_not_share_what_broadcasts),
         cmocka_unit_test(test_program_keeps_all_when_asked),
         cmocka_unit_test(test_program_prologue_is_what_depends_on_weights),
         cmocka_unit_test(test_program_results_do_not_depend_on_places),
