@@ -132,36 +132,18 @@ count_classes(const struct graph *g)
     return y->dim[y->layout == TENSOR_NHWC ? 1 : y->rank - 1];
 }
 
-/* The smallest table that token ids look into, INT64_MAX when there is none;
- * ids come from the data alone. */
-static int64_t
-find_vocabulary(const struct graph *g)
-{
-    int64_t rows = INT64_MAX;
-
-    for (int i = 0; i < graph_n_nodes(g); i++) {
-        const struct graph_node *node = graph_node_at(g, i);
-
-        if (node->op != OP_EMBEDDING)
-            continue;
-        const int64_t n = graph_value_at(g, node->in[1])->desc.dim[0];
-
-        rows = n < rows ? n : rows;
-    }
-    return rows;
-}
-
 static int
 check_split(const struct dataset *d, const struct graph *g, struct err *err)
 {
+    const int64_t limit = build_token_limit(g);
     struct build_data data;
     int rc = 0;
 
     if (d == NULL)
         return 0;
     dataset_describe(d, &data);
-    if (data.input_is_tokens && find_vocabulary(g) < INT64_MAX)
-        rc = dataset_check_tokens(d, find_vocabulary(g), err);
+    if (data.input_is_tokens && limit > 0)
+        rc = dataset_check_tokens(d, limit, err);
     if (rc == 0 && data.target_is_class)
         rc = dataset_check_classes(d, count_classes(g), err);
     return rc;

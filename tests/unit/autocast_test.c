@@ -146,6 +146,49 @@ test_autocast_sums_in_the_widest(void **state)
     graph_destroy(&g);
 }
 
+/* Masks and token ids are nobody's to cast; the widest of what is chosen from
+ * decides, not the mask. */
+static void
+test_autocast_leaves_masks_and_ids(void **state)
+{
+    const struct build_data tokens = {.rank = 1,
+                                      .dim = {5},
+                                      .input_is_tokens = true,
+                                      .target_is_class = true,
+                                      .target_rank = 1,
+                                      .target_dim = {5}};
+    struct graph *g = model_autocast(
+        model_graph(
+            "[{\"name\": \"seen\", \"ne\": {\"value\": 0}}, {\"name\": \"e\", "
+            "\"input\": \"input\", \"embedding\": {\"num_embeddings\": 9, "
+            "\"embedding_dim\": 6}}, {\"name\": \"m\", \"input\": [\"e\", "
+            "\"seen\"], \"multihead_attention\": {\"num_heads\": 2}}, "
+            "{\"name\": \"low\", \"lt\": {\"value\": 0}}, {\"name\": \"w\", "
+            "\"input\": [\"low\", \"m\"], \"where\": {\"value\": 1}}, "
+            "{\"name\": \"wide\", \"input\": [\"low\", \"m\", \"e\"], "
+            "\"where\": {}}]",
+            "cross_entropy", &tokens, BUILD_TRAIN, 4),
+        DTYPE_F16, NULL);
+    const struct graph_node *a = model_node(g, OP_ATTENTION, "m");
+
+    (void)state;
+    for (int i = 0; i < graph_n_nodes(g); i++)
+        if (graph_node_at(g, i)->op == OP_CAST)
+            assert_true(
+                dtype_is_float(dtype_of(g, graph_node_at(g, i)->in[0])));
+    assert_int_equal(model_node(g, OP_COMPARE, "seen")->in[0],
+                     model_value(g, "x"));
+    assert_int_equal(dtype_of(g, model_value(g, "e.out")), DTYPE_F32);
+    assert_int_equal(dtype_of(g, a->in[0]), DTYPE_F16);
+    assert_int_equal(dtype_of(g, a->in[3]), DTYPE_BOOL);
+    assert_int_equal(dtype_of(g, model_value(g, "m.heads.lse")), DTYPE_F32);
+    assert_int_equal(model_node(g, OP_WHERE, "w")->in[0],
+                     model_value(g, "low.out"));
+    assert_int_equal(dtype_of(g, model_value(g, "w.out")), DTYPE_F16);
+    assert_int_equal(dtype_of(g, model_value(g, "wide.out")), DTYPE_F32);
+    graph_destroy(&g);
+}
+
 /* ---- casts --------------------------------------------------------------- */
 
 static void
@@ -283,6 +326,7 @@ main(void)
         cmocka_unit_test(test_autocast_runs_ops_as_the_list_says),
         cmocka_unit_test(test_autocast_losses_read_float32),
         cmocka_unit_test(test_autocast_sums_in_the_widest),
+        cmocka_unit_test(test_autocast_leaves_masks_and_ids),
         cmocka_unit_test(test_autocast_casts_a_value_once),
         cmocka_unit_test(test_autocast_cast_carries_its_readers_layer),
         cmocka_unit_test(test_autocast_region_covers_a_layer_and_its_body),

@@ -26,6 +26,19 @@ static const char conv[] =
     "\"stride\": 2}}, \"batch_norm2d\"]}}, \"tanh\", \"flatten\", "
     "{\"linear\": {\"out_features\": 3}}]";
 
+/* Attention draws numbers too; whole decoders, and their halves. */
+static const struct build_data tokens = {.rank = 1,
+                                         .dim = {16},
+                                         .input_is_tokens = true,
+                                         .target_is_class = true,
+                                         .target_rank = 1,
+                                         .target_dim = {16}};
+static const char gpt[] =
+    "{\"gpt\": {\"vocab_size\": 11, \"block_size\": 16, \"n_layer\": 4, "
+    "\"n_head\": 2, \"n_embd\": 8, \"dropout\": 0.2}}";
+static const char *const decoders[] = {"h.0", "h.1", "h.2", "h.3"};
+static const char *const halves[] = {"h.0.attn", "h.1.mlp", "h.3.attn"};
+
 static struct graph *
 again_take(struct graph *g, const char *const *block, int n)
 {
@@ -82,6 +95,8 @@ test_recompute_changes_no_bit(void **state)
     for (int i = 0; i < 3; i++) {
         check_same_bits(deep, &rows, all_four, 4, dtypes[i]);
         check_same_bits(conv, &images, all_four, 1, dtypes[i]);
+        check_same_bits(gpt, &tokens, decoders, 4, dtypes[i]);
+        check_same_bits(gpt, &tokens, halves, 3, dtypes[i]);
     }
 }
 
@@ -113,6 +128,9 @@ test_recompute_needs_less_memory(void **state)
         assert_true(again < half && half < kept);
         if (dtypes[i] == DTYPE_F32)
             assert_true(again * 2 < kept);
+        assert_true(2 * block_bytes_take(again_take(
+                            make(gpt, &tokens, dtypes[i], 0), decoders, 4)) <
+                    block_bytes_take(make(gpt, &tokens, dtypes[i], 0)));
     }
 }
 
