@@ -18,7 +18,8 @@ static const char *const beside[] = {"name",      "input",       "weight_init",
 
 struct layers {
     struct spec_reader *r;
-    int left; /* layers that may still come */
+    struct spec_scope_map *map; /* borrowed */
+    int left;                   /* layers that may still come */
     bool sound;
     int line, col; /* of the preset that all of them come from; 0: none */
 };
@@ -301,7 +302,8 @@ read_preset(struct layers *l, int node, const struct spec_preset *preset,
 {
     struct spec_slot *slots = calloc(SPEC_MAX_FAULTS, sizeof(*slots));
     struct spec_reader r = {.pool = l->r->pool, .slots = slots};
-    struct layers inner = {.r = &r, .left = l->left, .sound = true};
+    struct layers inner = {
+        .r = &r, .map = l->map, .left = l->left, .sound = true};
 
     r.tree.cursor.line = r.tree.cursor.col = 1;
     spec_locate_place(&l->r->tree, l->r->tree.nodes[node].start, &inner.line,
@@ -396,7 +398,7 @@ read_list(struct layers *l, int node, const struct place *place,
 {
     struct spec_reader *r = l->r;
     int count = r->tree.nodes[node].n;
-    struct spec_scope scope = {place->up, place->path, NULL, 0, node};
+    struct spec_scope scope = {l->map, place->up, place->path, NULL, 0, node};
     struct spec_layer *list = NULL;
 
     if (!spec_read_is_array(r, node, SPEC_MAX_LAYERS)) {
@@ -422,6 +424,8 @@ read_list(struct layers *l, int node, const struct place *place,
     for (int child = r->tree.nodes[node].first; child >= 0;
          child = r->tree.nodes[child].next) {
         read_layer(l, child, &scope, place, &list[scope.n]);
+        if (list[scope.n].path != NULL)
+            spec_scope_add(l->map, &list[scope.n]);
         scope.n++;
     }
     check_siblings(l, node, list, count);
@@ -445,10 +449,19 @@ bool
 spec_layers_read(struct spec_reader *r, int node, struct spec *spec)
 {
     static const struct place place = {NULL, "", 2, false};
-    struct layers l = {.r = r, .left = SPEC_MAX_LAYERS, .sound = true};
+    struct spec_scope_map map;
+    struct layers l = {
+        .r = r, .map = &map, .left = SPEC_MAX_LAYERS, .sound = true};
     enum spec_node_type type = r->tree.nodes[node].type;
+    bool sound = false;
 
-    if (type == SPEC_NODE_OBJECT || type == SPEC_NODE_STRING)
-        return read_whole(&l, node, spec);
-    return read_list(&l, node, &place, &spec->model, &spec->n_model) && l.sound;
+    if (!spec_scope_init(&map))
+        pool_alloc(r->pool, SIZE_MAX, 2); /* fails, and is remembered */
+    else if (type == SPEC_NODE_OBJECT || type == SPEC_NODE_STRING)
+        sound = read_whole(&l, node, spec);
+    else
+        sound = read_list(&l, node, &place, &spec->model, &spec->n_model) &&
+                l.sound;
+    spec_scope_fini(&map);
+    return sound;
 }

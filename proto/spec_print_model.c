@@ -7,9 +7,16 @@
 #include "proto/spec_words.h"
 #include "proto/spec_write.h"
 
+/* Where a list stands. */
+struct place {
+    struct spec_scope_map *map;  /* borrowed */
+    const struct spec_scope *up; /* NULL for the model */
+    const char *path;            /* of the container */
+    int depth;
+};
+
 static void put_layers(struct text *t, const struct spec_layer *list, int n,
-                       const struct spec_scope *up, const char *path,
-                       int depth);
+                       const struct place *place);
 
 /* The last part of the path when a person gave it, else NULL. */
 static const char *
@@ -24,33 +31,36 @@ given_name(const struct spec_layer *layer)
 /* A residual with a shortcut, or a plain list. */
 static void
 put_container(struct text *t, const struct spec_layer *layer,
-              const struct spec_scope *scope, int depth)
+              const struct place *around, const struct spec_scope *scope)
 {
     char path[SPEC_MAX_DEPTH * (SPEC_NAME_MAX + 1) + 16];
+    struct place place = {around->map, scope, layer->path, around->depth + 1};
     struct spec_writer o;
 
     if (layer->n_shortcut == 0) {
-        put_layers(t, layer->body, layer->n_body, scope, layer->path, depth);
+        put_layers(t, layer->body, layer->n_body, &place);
         return;
     }
-    snprintf(path, sizeof(path), "%s.shortcut", layer->path);
-    o = spec_write_begin(t, depth);
+    o = spec_write_begin(t, place.depth);
+    place.depth++;
     spec_write_member(&o, "body");
-    put_layers(t, layer->body, layer->n_body, scope, layer->path, depth + 1);
+    put_layers(t, layer->body, layer->n_body, &place);
+    snprintf(path, sizeof(path), "%s.shortcut", layer->path);
+    place.path = path;
     spec_write_member(&o, "shortcut");
-    put_layers(t, layer->shortcut, layer->n_shortcut, scope, path, depth + 1);
+    put_layers(t, layer->shortcut, layer->n_shortcut, &place);
     spec_write_end(&o);
 }
 
 static void
 put_settings(struct text *t, const struct spec_layer *layer,
-             const struct spec_scope *scope, int depth)
+             const struct place *place, const struct spec_scope *scope)
 {
     struct spec_writer o;
 
     if (layer->kind == SPEC_LAYER_RESIDUAL ||
         layer->kind == SPEC_LAYER_SEQUENTIAL) {
-        put_container(t, layer, scope, depth);
+        put_container(t, layer, place, scope);
         return;
     }
     o = spec_write_begin(t, -1);
@@ -100,7 +110,7 @@ put_init(struct spec_writer *o, const char *key, const struct spec_init *init)
 /* What stands beside a kind is written only where it says something. */
 static void
 put_layer(struct text *t, const struct spec_layer *layer,
-          const struct spec_scope *scope, int depth)
+          const struct place *place, const struct spec_scope *scope)
 {
     const char *name = given_name(layer);
     struct spec_writer o = spec_write_begin(t, -1);
@@ -111,7 +121,7 @@ put_layer(struct text *t, const struct spec_layer *layer,
     }
     put_input(&o, layer, scope);
     spec_write_member(&o, spec_layer_name(layer->kind));
-    put_settings(t, layer, scope, depth);
+    put_settings(t, layer, place, scope);
     put_init(&o, "weight_init", &layer->weight_init);
     put_init(&o, "bias_init", &layer->bias_init);
     if (layer->weight_from != NULL) {
@@ -124,23 +134,32 @@ put_layer(struct text *t, const struct spec_layer *layer,
 /* One layer to a line; the lists of containers further in. */
 static void
 put_layers(struct text *t, const struct spec_layer *list, int n,
-           const struct spec_scope *up, const char *path, int depth)
+           const struct place *place)
 {
-    struct spec_scope scope = {up, path, list, 0, -1};
+    struct spec_scope scope = {place->map, place->up, place->path, list, 0, -1};
 
     text_putc(t, '[');
     for (; scope.n < n; scope.n++) {
         text_puts(t, scope.n > 0 ? ",\n" : "\n");
-        text_fill(t, ' ', 2 * (depth + 1));
-        put_layer(t, &list[scope.n], &scope, depth + 1);
+        text_fill(t, ' ', 2 * (place->depth + 1));
+        put_layer(t, &list[scope.n], place, &scope);
+        spec_scope_add(place->map, &list[scope.n]);
     }
     text_putc(t, '\n');
-    text_fill(t, ' ', 2 * depth);
+    text_fill(t, ' ', 2 * place->depth);
     text_putc(t, ']');
 }
 
 void
 spec_print_model(struct text *t, const struct spec *spec)
 {
-    put_layers(t, spec->model, spec->n_model, NULL, "", 1);
+    struct spec_scope_map map;
+    struct place place = {&map, NULL, "", 1};
+
+    if (!spec_scope_init(&map)) {
+        t->failed = true;
+        return;
+    }
+    put_layers(t, spec->model, spec->n_model, &place);
+    spec_scope_fini(&map);
 }

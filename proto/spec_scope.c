@@ -2,10 +2,66 @@
 #include "proto/spec_scope.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "proto/spec_read.h"
 #include "proto/utf8.h"
+
+/* ---- all layers by path -------------------------------------------------- */
+
+#define N_SLOTS (4 * SPEC_MAX_LAYERS) /* a power of two, never full */
+
+bool
+spec_scope_init(struct spec_scope_map *map)
+{
+    map->slot = calloc(N_SLOTS, sizeof(*map->slot));
+    return map->slot != NULL;
+}
+
+void
+spec_scope_fini(struct spec_scope_map *map)
+{
+    free(map->slot);
+    map->slot = NULL;
+}
+
+/* FNV-1a, going on from hash. */
+static uint32_t
+hash_bytes(uint32_t hash, const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ (unsigned char)s[i]) * 16777619u;
+    return hash;
+}
+
+/* The slot of the path "container.name", where name has n bytes, or the free
+ * one where it would be. */
+static const struct spec_layer **
+find_slot(const struct spec_scope_map *map, const char *container,
+          const char *name, size_t n)
+{
+    const size_t len = strlen(container), dot = len > 0;
+    uint32_t at = hash_bytes(2166136261u, container, len);
+
+    at = hash_bytes(hash_bytes(at, ".", dot), name, n);
+    for (;; at++) {
+        const struct spec_layer **slot = &map->slot[at % N_SLOTS];
+        const char *path = *slot != NULL ? (*slot)->path : NULL;
+
+        if (path == NULL || (strncmp(path, container, len) == 0 &&
+                             strncmp(path + len, ".", dot) == 0 &&
+                             strncmp(path + len + dot, name, n) == 0 &&
+                             path[len + dot + n] == '\0'))
+            return slot;
+    }
+}
+
+void
+spec_scope_add(struct spec_scope_map *map, const struct spec_layer *layer)
+{
+    *find_slot(map, "", layer->path, strlen(layer->path)) = layer;
+}
 
 /* ---- finding ------------------------------------------------------------- */
 
@@ -14,50 +70,6 @@ static const char *
 tail(const char *path, size_t container)
 {
     return path + container + (container > 0);
-}
-
-static const struct spec_layer *
-find_child(const struct spec_layer *list, int n, size_t container,
-           const char *name, size_t len)
-{
-    for (int i = 0; i < n; i++) {
-        const char *own =
-            list[i].path != NULL ? tail(list[i].path, container) : "";
-
-        if (strncmp(own, name, len) == 0 && own[len] == '\0')
-            return &list[i];
-    }
-    return NULL;
-}
-
-/* The next part of a dotted name and its length. */
-static const char *
-next_part(const char *name, size_t *len)
-{
-    name += *len;
-    name += *name == '.';
-    *len = strcspn(name, ".");
-    return name;
-}
-
-/* Follows the parts after the first one into a container. */
-static const struct spec_layer *
-descend(const struct spec_layer *at, const char *name, size_t len)
-{
-    for (name = next_part(name, &len); at != NULL && len > 0;
-         name = next_part(name, &len)) {
-        size_t container = strlen(at->path);
-
-        if (at->n_shortcut > 0 && len == 8 &&
-            strncmp(name, "shortcut", len) == 0) {
-            name = next_part(name, &len);
-            at = find_child(at->shortcut, at->n_shortcut, container + 9, name,
-                            len);
-        } else {
-            at = find_child(at->body, at->n_body, container, name, len);
-        }
-    }
-    return at;
 }
 
 const char *
@@ -72,12 +84,9 @@ spec_scope_find(const struct spec_scope *scope, const char *name,
     if (len == 0 || name[strlen(name) - 1] == '.')
         return NULL;
     for (; scope != NULL; scope = scope->up) {
-        const struct spec_layer *at =
-            find_child(scope->list, scope->n, strlen(scope->path), name, len);
-
-        if (at == NULL)
+        if (*find_slot(scope->map, scope->path, name, len) == NULL)
             continue;
-        *layer = descend(at, name, len);
+        *layer = *find_slot(scope->map, scope->path, name, strlen(name));
         return *layer != NULL ? (*layer)->path : NULL;
     }
     return NULL;

@@ -15,13 +15,24 @@
 
 #define SPEC_SCOPE_DATA "input" /* the name of what the model reads */
 
+/* All layers that stand complete, by path. */
+struct spec_scope_map {
+    const struct spec_layer **slot; /* owned */
+};
+
 struct spec_scope {
-    const struct spec_scope *up;   /* the list around the container */
-    const char *path;              /* of the container; "" for the model */
-    const struct spec_layer *list; /* of which n stand complete */
+    const struct spec_scope_map *map; /* borrowed: of all lists */
+    const struct spec_scope *up;      /* the list around the container */
+    const char *path;                 /* of the container; "" for the model */
+    const struct spec_layer *list;    /* of which n stand complete */
     int n;
     int node; /* of the list's text, -1 for none: to tell what comes later */
 };
+
+bool spec_scope_init(struct spec_scope_map *map); /* false: no memory */
+void spec_scope_fini(struct spec_scope_map *map);
+/* The layer stands complete; it and its path stay where they are. */
+void spec_scope_add(struct spec_scope_map *map, const struct spec_layer *layer);
 
 /* The path that name means: of a layer, or "input"; NULL where it means
  * nothing. *layer is the layer, NULL for the data. */

@@ -249,6 +249,11 @@ static const struct {
      "model[1].input[0]", "unknown layer \"stm\"; did you mean stem?"},
     {"[{'name': 'a', 'sequential': ['relu']}, {'input': 'a.1', 'relu': {}}]",
      "model[1].input", "unknown layer \"a.1\"; known: a, input"},
+    {"[{'name': 'a', 'residual': {'body': ['relu'], 'shortcut': ['relu']}},"
+     " {'input': 'a.shortcut', 'relu': {}}]",
+     "model[1].input", "unknown layer \"a.shortcut\"; known: a, input"},
+    {"[{'name': 'a', 'sequential': ['relu']}, {'input': 'a.', 'relu': {}}]",
+     "model[1].input", "unknown layer \"a.\"; known: a, input"},
     {"['relu', {'input': 'a', 'tanh': {}}, {'name': 'a', 'relu': {}}]",
      "model[1].input", "\"a\" comes later: a layer reads earlier ones"},
     {"['relu', {'input': '2', 'tanh': {}}, 'relu']", "model[1].input",
