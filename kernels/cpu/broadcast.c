@@ -55,16 +55,21 @@ make_pass(const struct broadcast_job *job)
     return p;
 }
 
+CPU_CLONES static void
+narrow_bits(const float *y, int64_t n, uint8_t *bits)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        bits[i] = y[i] != 0 ? 1 : 0;
+}
+
 static void
 store(const struct broadcast_job *job, int64_t at, int64_t n, const float *y)
 {
-    uint8_t *bits = job->y;
-
     if (dtype_is_half(job->ty))
         convert_from_f32((uint16_t *)job->y + at, job->ty, y, n);
     else if (job->ty == DTYPE_BOOL)
-        for (int64_t i = 0; i < n; i++)
-            bits[at + i] = y[i] != 0;
+        narrow_bits(y, n, (uint8_t *)job->y + at);
 }
 
 static void

@@ -221,8 +221,9 @@ fold_group(const struct plan *p, int64_t group, int64_t begin, int64_t end,
     for (int64_t i = 0; i < used; i++)
         acc[i] = start[p->job->how];
     fold_rows(p, base, begin, end, width, acc);
-    for (int64_t i = p->m; i < used && p->n_segments == 1; i += p->m)
-        fold(p, acc + i, p->m, acc);
+    /* The rows of the line into one: the upper half onto the lower. */
+    for (int64_t n = used / width; n > 1; n -= n / 2)
+        fold(p, acc + (n - n / 2) * width, n / 2 * width, acc);
     return width;
 }
 
@@ -241,6 +242,7 @@ store(const struct plan *p, int64_t out, int64_t n, double *result)
         ((double *)job->y)[out + i * p->out_step] = result[i];
     if (job->ty == DTYPE_F64)
         return;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
         rounded[i] = (float)result[i];
     if (p->out_step == 1 && dtype_is_half(job->ty))

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "kernels/cpu/clones.h"
 #include "kernels/cpu/convert.h"
 
 void
@@ -146,18 +147,23 @@ walk_fits(const struct tensor_desc *base, const struct tensor_desc *t)
 
 /* ---- views --------------------------------------------------------------- */
 
+CPU_CLONES static void
+widen_bits(const uint8_t *bits, int64_t n, float *v)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        v[i] = bits[i] != 0 ? 1.0f : 0.0f;
+}
+
 /* n neighbours from at on, as 4-byte elements. */
 static const float *
 view_dense(const struct walk_operand *o, int64_t at, int64_t n, float *buf)
 {
-    const uint8_t *bits = o->data;
-
     if (o->dtype != DTYPE_BOOL) /* an i32 is only looked at, like a float */
         return convert_view(o->data,
                             dtype_is_half(o->dtype) ? o->dtype : DTYPE_F32, at,
                             n, buf);
-    for (int64_t i = 0; i < n; i++)
-        buf[i] = bits[at + i] != 0 ? 1.0f : 0.0f;
+    widen_bits((const uint8_t *)o->data + at, n, buf);
     return buf;
 }
 
@@ -168,6 +174,7 @@ fill(float *buf, int64_t n, const float *value)
     uint32_t *word = (uint32_t *)(void *)buf;
 
     memcpy(&bits, value, sizeof(bits));
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
         word[i] = bits;
 }

@@ -329,6 +329,87 @@ bench_matmul(enum op op, enum dtype t, struct kcase *c)
     c->sig.out[0] = op == OP_MATMUL ? y : a;
 }
 
+/* Two operands: alike for ADD and gradients, a row for SUB, one channel each
+ * for MUL, one number a row for DIV, a mask of places for WHERE. */
+static void
+bench_broadcast(enum op op, enum dtype t, struct kcase *c)
+{
+    const struct tensor_desc x = tensor_make(t, 3, (int64_t[]){128, 256, 128});
+    const struct tensor_desc row = cases_matrix(t, 256, 128);
+    const struct tensor_desc channel = cases_vector(t, 128);
+
+    for (int i = 0; i < c->sig.n_in; i++)
+        c->sig.in[i] = x;
+    c->sig.out[0] = x;
+    if (op == OP_SUB)
+        c->sig.in[1] = row;
+    if (op == OP_MUL || op == OP_MUL_BWD)
+        c->sig.in[1] = channel;
+    if (op == OP_DIV)
+        c->sig.in[1] = tensor_make(t, 3, (int64_t[]){128, 256, 1});
+    if (op == OP_SUM_TO || op == OP_DIV_BWD_B)
+        c->sig.out[0] = channel;
+    if (op == OP_SUM_TO_NEG)
+        c->sig.out[0] = row;
+    if (op == OP_COMPARE)
+        c->sig.out[0].dtype = DTYPE_BOOL;
+    if (op == OP_WHERE || op == OP_WHERE_BWD_A || op == OP_WHERE_BWD_B) {
+        *(op == OP_WHERE ? &c->sig.in[0] : &c->sig.in[1]) = row;
+        (op == OP_WHERE ? &c->sig.in[0] : &c->sig.in[1])->dtype = DTYPE_BOOL;
+    }
+}
+
+/* Rows of scores; channels of images for MEAN. */
+static void
+bench_axis(enum op op, enum dtype t, struct kcase *c)
+{
+    const struct tensor_desc x = cases_matrix(t, 4096, 1000);
+    const struct tensor_desc line = cases_vector(t, 4096);
+    const bool backward = op == OP_PROD_BWD || op == OP_COSINE_SIMILARITY_BWD;
+
+    c->sig.params.axis.axis = 1;
+    c->sig.params.axis.eps = 1e-8;
+    for (int i = 0; i < c->sig.n_in; i++)
+        c->sig.in[i] = x;
+    for (int i = 0; i < c->sig.n_out; i++)
+        c->sig.out[i] = x;
+    if (backward)
+        c->sig.in[0] = line;
+    if (op == OP_PROD || op == OP_COSINE_SIMILARITY)
+        c->sig.out[0] = line;
+}
+
+static void
+bench_reduce(enum op op, enum dtype t, struct kcase *c)
+{
+    const bool spatial = op == OP_MEAN || op == OP_MEAN_BWD;
+    const bool forward = op_info(op)->reduce == OP_REDUCE_DIMS;
+    const struct tensor_desc x =
+        spatial ? image(t) : cases_matrix(t, 4096, 1000);
+    const struct tensor_desc y =
+        spatial ? cases_matrix(t, BATCH, CHANNELS) : cases_vector(t, 4096);
+
+    c->sig.params.reduce.dims = spatial ? 0xc : 2;
+    c->sig.params.reduce.p = 2;
+    c->sig.in[0] = forward ? x : y;
+    c->sig.out[0] = forward ? y : x;
+    c->sig.in[1] = x;
+    c->sig.in[2] = y;
+}
+
+static void
+bench_function(enum op op, enum dtype t, struct kcase *c)
+{
+    bench_elementwise(op, t, c);
+    if (op == OP_SOFTPLUS || op == OP_SOFTPLUS_BWD) {
+        c->sig.params.softplus.beta = 1;
+        c->sig.params.softplus.threshold = 20;
+    } else {
+        c->sig.params.pow.exponent = 2.5;
+    }
+    c->fill[c->sig.n_in - 1] = CHECK_POSITIVE;
+}
+
 bool
 cases_bench(enum op op, enum dtype t, struct kcase *c)
 {
@@ -404,6 +485,49 @@ cases_bench(enum op op, enum dtype t, struct kcase *c)
     case OP_BCE_WITH_LOGITS:
     case OP_BCE_WITH_LOGITS_BWD:
     case OP_CORRECT: return bench_loss(op, t, c);
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_DIV:
+    case OP_SUM_TO:
+    case OP_SUM_TO_NEG:
+    case OP_MUL_BWD:
+    case OP_DIV_BWD_A:
+    case OP_DIV_BWD_B:
+    case OP_COMPARE:
+    case OP_WHERE:
+    case OP_WHERE_BWD_A:
+    case OP_WHERE_BWD_B: bench_broadcast(op, t, c); return true;
+    case OP_SOFTMAX:
+    case OP_SOFTMAX_BWD:
+    case OP_LOG_SOFTMAX:
+    case OP_LOG_SOFTMAX_BWD:
+    case OP_CUMSUM:
+    case OP_CUMSUM_BWD:
+    case OP_PROD:
+    case OP_PROD_BWD:
+    case OP_COSINE_SIMILARITY:
+    case OP_COSINE_SIMILARITY_BWD: bench_axis(op, t, c); return true;
+    case OP_SUM:
+    case OP_SUM_BWD:
+    case OP_MEAN:
+    case OP_MEAN_BWD:
+    case OP_NORM:
+    case OP_NORM_BWD:
+    case OP_LOGSUMEXP:
+    case OP_LOGSUMEXP_BWD: bench_reduce(op, t, c); return true;
+    case OP_EXP:
+    case OP_EXP_BWD:
+    case OP_LOG:
+    case OP_LOG_BWD:
+    case OP_POW:
+    case OP_POW_BWD:
+    case OP_RECIPROCAL:
+    case OP_RECIPROCAL_BWD:
+    case OP_RSQRT:
+    case OP_RSQRT_BWD:
+    case OP_SOFTPLUS:
+    case OP_SOFTPLUS_BWD: bench_function(op, t, c); return true;
     default: bench_elementwise(op, t, c); return true;
     }
 }
