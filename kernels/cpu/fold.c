@@ -112,6 +112,14 @@ fold_workspace_bytes(const struct fold_job *job)
 /* ---- a group ------------------------------------------------------------- */
 
 CPU_CLONES static void
+set(double value, int64_t n, double *acc)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        acc[i] = value;
+}
+
+CPU_CLONES static void
 add(const double *v, int64_t n, double *acc)
 {
 #pragma omp simd
@@ -218,8 +226,7 @@ fold_group(const struct plan *p, int64_t group, int64_t begin, int64_t end,
     used = used < width ? width : used;
     *out = column * p->out_step;
     base = locate(p, false, group / p->n_segments, out) + column;
-    for (int64_t i = 0; i < used; i++)
-        acc[i] = start[p->job->how];
+    set(start[p->job->how], used, acc);
     fold_rows(p, base, begin, end, width, acc);
     /* The rows of the line into one: the upper half onto the lower. */
     for (int64_t n = used / width; n > 1; n -= n / 2)
