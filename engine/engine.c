@@ -25,6 +25,7 @@ struct engine {
     char *policy;
     char *directory; /* ".../checkpoints" */
     char resumed_from[CKPT_NAME_MAX];
+    struct ckpt_weights_report weights; /* of a partial reading; else empty */
     struct report report;
     struct step step;
     struct loop loop;
@@ -89,6 +90,18 @@ make_optimizer(struct engine *e, struct err *err)
 }
 
 static int
+read_initial_weights(struct engine *e, struct err *err)
+{
+    const char *path = e->spec->initial_weights;
+
+    if (path == NULL)
+        return 0;
+    if (e->spec->initial_weights_partial)
+        return ckpt_read_weights_partial(path, e->state, &e->weights, err);
+    return ckpt_read_weights(path, e->state, err);
+}
+
+static int
 make_state(struct engine *e, struct err *err)
 {
     const struct graph *g = program_graph(variants_program_at(e->variants, 0));
@@ -101,10 +114,7 @@ make_state(struct engine *e, struct err *err)
     e->state->seed = e->spec->seed;
     scaler_init(&e->state->scaler, &e->spec->amp.scaler);
     state_init_weights(e->state, g);
-    if (e->spec->initial_weights != NULL) {
-        rc = ckpt_read_weights(e->spec->initial_weights, e->state, err);
-        e->state->weights_version++;
-    }
+    rc = read_initial_weights(e, err);
     if (rc == 0 && e->spec->train.ema_decay > 0)
         rc = state_start_ema(e->state, err);
     return rc != 0 ? rc : variants_bind(e->variants, e->state, err);
@@ -384,6 +394,11 @@ engine_run(struct engine *engine, enum event_outcome *outcome, struct err *err)
     int rc = report_emit(&engine->report, &event, err);
     if (rc == 0)
         rc = warn_of_data(engine, err);
+    /* Who resumes has them no more. */
+    if (rc == 0 && engine->weights.text[0] != '\0' &&
+        engine->resumed_from[0] == '\0')
+        rc = report_warning_value(&engine->report, engine->weights.text,
+                                  (double)engine->weights.n_loaded, err);
     return rc != 0 ? rc : loop_run(&engine->loop, outcome, err);
 }
 

@@ -2,6 +2,7 @@
 #include "engine/worker_check.h"
 
 #include "engine/pass/autocast.h"
+#include "engine/run/ckpt.h"
 #include "engine/run/optimizer.h"
 #include "engine/run/policy.h"
 #include "engine/run/source.h"
@@ -130,17 +131,47 @@ print_graphs(const struct spec *spec, const struct source *s, int64_t batch,
     return rc;
 }
 
+/* Whose each parameter is, and which initial weights fit. */
+static int
+check_state(const struct spec *spec, const struct source *s,
+            struct state *state, int threads, struct err *err)
+{
+    const struct kernel_flat flat = backend_flat(backend_find(spec->device));
+    struct optimizer *optimizer = NULL;
+    struct ckpt_weights_report report;
+    struct lrate lrate;
+    int rc;
+
+    lrate_init(&lrate, spec, s->total_iterations);
+    rc = optimizer_create(spec, state, &flat, threads, &lrate, &optimizer, err);
+    optimizer_destroy(&optimizer);
+    if (rc == 0 && spec->train.ema_decay > 0)
+        rc = state_start_ema(state, err);
+    if (rc != 0 || spec->initial_weights == NULL)
+        return rc;
+    if (!spec->initial_weights_partial)
+        return ckpt_read_weights(spec->initial_weights, state, err);
+    rc = ckpt_read_weights_partial(spec->initial_weights, state, &report, err);
+    if (rc == 0)
+        printf("== weights ==\n%s\n\n", report.text);
+    return rc;
+}
+
 static int
 print_totals(const struct spec *spec, const struct source *s,
              const struct program *program, int threads, struct err *err)
 {
     struct state *state = NULL;
-    const int rc = state_create(program_graph(program),
-                                optimizer_n_moments(spec), &state, err);
+    int rc = state_create(program_graph(program), optimizer_n_moments(spec),
+                          &state, err);
     int64_t n = 0;
 
-    if (rc != 0)
+    if (rc == 0)
+        rc = check_state(spec, s, state, threads, err);
+    if (rc != 0) {
+        state_destroy(&state);
         return rc;
+    }
     for (int i = 0; i < state->n_params; i++)
         n += state->param[i].n_elems;
     if (dataset_warning(s->train) != NULL)

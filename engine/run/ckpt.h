@@ -82,4 +82,19 @@ void ckpt_sweep(const char *directory);
  * names the first that is not). */
 int ckpt_read_weights(const char *path, struct state *state, struct err *err);
 
+/* What a partial reading came to. Lists name all they can, then count. */
+struct ckpt_weights_report {
+    int n_loaded;
+    int n_missing;  /* of the model, that the file does not have */
+    int n_differ;   /* of the same name and another shape */
+    int n_unused;   /* of the file, that the model does not have */
+    char text[448]; /* one line for a person */
+};
+
+/* The same for what fits by name and shape; the rest of the state stays as it
+ * is. ERR_DATA when nothing fits, or what fits is not finite. */
+int ckpt_read_weights_partial(const char *path, struct state *state,
+                              struct ckpt_weights_report *report,
+                              struct err *err);
+
 #endif

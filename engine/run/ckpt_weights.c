@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ckpt_read_weights(): initial weights from anybody's safetensors file. */
+/* Initial weights from anybody's safetensors file, all of them or what fits. */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +88,128 @@ stage_all(const struct safetensors *file, const struct state *state,
     return rc;
 }
 
+/* ---- what fits ---------------------------------------------------------- */
+
+/* Names of one list, as many as there is room for. */
+struct names {
+    char text[112];
+    size_t len;
+    int n, n_left_out;
+};
+
+static void
+add_name(struct names *names, const char *name)
+{
+    const size_t n = strlen(name) + 2;
+
+    names->n++;
+    if (names->n_left_out > 0 || names->len + n >= sizeof(names->text)) {
+        names->n_left_out++;
+        return;
+    }
+    names->len += (size_t)snprintf(names->text + names->len,
+                                   sizeof(names->text) - names->len, "%s%s",
+                                   names->len > 0 ? ", " : "", name);
+}
+
+static void
+put_names(char *text, size_t size, const char *what, const struct names *names)
+{
+    size_t at = strlen(text);
+
+    if (names->n == 0)
+        return;
+    at += (size_t)snprintf(text + at, size - at, "; %s: %s", what, names->text);
+    if (names->n_left_out > 0)
+        snprintf(text + at, size - at, "%s%d more",
+                 names->len > 0 ? " and " : "", names->n_left_out);
+}
+
+struct fitting {
+    const struct safetensors *file;
+    struct names missing, differ, unused;
+    int n_loaded;
+};
+
+static int
+stage_fitting(struct fitting *f, const struct state_tensor *want, float *block,
+              struct err *err)
+{
+    const struct safetensors_entry *e = safetensors_find(f->file, want->name);
+
+    if (e == NULL) {
+        add_name(&f->missing, want->name);
+        return 0;
+    }
+    if (!dtype_is_float(e->desc.dtype) ||
+        !tensor_same_shape(&e->desc, &want->desc)) {
+        add_name(&f->differ, want->name);
+        return 0;
+    }
+    f->n_loaded++;
+    return convert(e, block + want->offset, err);
+}
+
+static bool
+is_named(const struct state *state, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    /* It belongs to statistics; those of the run count anew. */
+    if (dot != NULL && strcmp(dot, ".num_batches_tracked") == 0)
+        return true;
+    for (int i = 0; i < state->n_params; i++)
+        if (strcmp(state->param[i].name, name) == 0)
+            return true;
+    for (int i = 0; i < state->n_buffers; i++)
+        if (strcmp(state->buffer[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static void
+fill_report(const struct fitting *f, const struct state *state,
+            struct ckpt_weights_report *report)
+{
+    report->n_loaded = f->n_loaded;
+    report->n_missing = f->missing.n;
+    report->n_differ = f->differ.n;
+    report->n_unused = f->unused.n;
+    snprintf(report->text, sizeof(report->text),
+             "initial weights: %d of %d tensors loaded", f->n_loaded,
+             state->n_params + state->n_buffers);
+    put_names(report->text, sizeof(report->text), "not in the file",
+              &f->missing);
+    put_names(report->text, sizeof(report->text), "of another shape",
+              &f->differ);
+    put_names(report->text, sizeof(report->text), "not in the model",
+              &f->unused);
+}
+
+static int
+stage_what_fits(const struct safetensors *file, const struct state *state,
+                struct staging *s, struct ckpt_weights_report *report,
+                struct err *err)
+{
+    struct fitting f = {.file = file};
+    int rc = 0;
+
+    for (int i = 0; i < state->n_params && rc == 0; i++)
+        rc = stage_fitting(&f, &state->param[i], s->weights, err);
+    for (int i = 0; i < state->n_buffers && rc == 0; i++)
+        rc = stage_fitting(&f, &state->buffer[i], s->buffers, err);
+    for (int i = 0; i < safetensors_n_entries(file); i++)
+        if (!is_named(state, safetensors_at(file, i)->name))
+            add_name(&f.unused, safetensors_at(file, i)->name);
+    fill_report(&f, state, report);
+    if (rc == 0 && f.n_loaded == 0)
+        rc = err_set(err, ERR_DATA, "nothing fits: %s", report->text);
+    s->n_buffers = state->n_buffers;
+    return rc;
+}
+
+/* ---- taking over -------------------------------------------------------- */
+
 /* A copy of a block, gaps and all. */
 static float *
 copy_block(const float *block, int64_t n)
@@ -98,8 +221,10 @@ copy_block(const float *block, int64_t n)
     return copy;
 }
 
+/* report NULL: all of it or nothing. */
 static int
-load(const struct safetensors *file, struct state *state, struct err *err)
+load(const struct safetensors *file, struct state *state,
+     struct ckpt_weights_report *report, struct err *err)
 {
     struct staging s = {
         .weights = copy_block(state->weights, state->param_elems),
@@ -109,6 +234,8 @@ load(const struct safetensors *file, struct state *state, struct err *err)
 
     if (s.weights == NULL || s.buffers == NULL)
         rc = err_set(err, ERR_NOMEM, "no memory");
+    else if (report != NULL)
+        rc = stage_what_fits(file, state, &s, report, err);
     else
         rc = stage_all(file, state, &s, err);
     if (rc == 0) {
@@ -127,8 +254,9 @@ load(const struct safetensors *file, struct state *state, struct err *err)
     return rc;
 }
 
-int
-ckpt_read_weights(const char *path, struct state *state, struct err *err)
+static int
+read_file(const char *path, struct state *state,
+          struct ckpt_weights_report *report, struct err *err)
 {
     struct safetensors *file;
     struct err own;
@@ -137,8 +265,22 @@ ckpt_read_weights(const char *path, struct state *state, struct err *err)
 
     if (rc < 0)
         return rc;
-    if (load(file, state, e) < 0)
+    if (load(file, state, report, e) < 0)
         rc = err_prefix(e, "%s", path);
     safetensors_close(&file);
     return rc;
+}
+
+int
+ckpt_read_weights(const char *path, struct state *state, struct err *err)
+{
+    return read_file(path, state, NULL, err);
+}
+
+int
+ckpt_read_weights_partial(const char *path, struct state *state,
+                          struct ckpt_weights_report *report, struct err *err)
+{
+    memset(report, 0, sizeof(*report));
+    return read_file(path, state, report, err);
 }

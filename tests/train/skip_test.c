@@ -383,6 +383,45 @@ test_skip_first_iteration_leaves_no_trace(void **unused)
     harness_fini(&h);
 }
 
+/* A head that does not fit stays as it was drawn, and the run says so; from a
+ * checkpoint it says nothing. */
+static void
+test_skip_partial_weights_are_told(void **unused)
+{
+    const float x[] = {1, 2}, t[] = {0, 0}, w[] = {7, 8}, bias = 5;
+    const int64_t dim[2] = {2, 1};
+    const struct harness_tensor tensors[] = {{"fc.weight", 2, {1, 2}, w},
+                                             {"fc.bias", 1, {1}, &bias}};
+    struct harness h;
+
+    (void)unused;
+    harness_init(&h);
+    harness_npy_f32(&h, "x.npy", 2, dim, x);
+    harness_npy_f32(&h, "t.npy", 2, dim, t);
+    harness_weights(&h, "w.safetensors", tensors, 2);
+    harness_spec(&h,
+                 "{'name': 't', 'seed': 1, 'threads': 1, 'data': {'train': "
+                 "{'format': 'npy', 'input': 'x.npy', 'target': 't.npy'}, "
+                 "'batch_size': 1}, 'initial_weights': {'path': "
+                 "'w.safetensors', 'partial': true}, 'model': [{'name': 'fc', "
+                 "'linear': {'out_features': 1}}], 'loss': 'mse', "
+                 "'optimizer': {'sgd': {'lr': 0}}, 'amp': {'dtype': "
+                 "'float32'}, 'train': {'epochs': 1}}");
+    assert_int_equal(harness_run(&h, NULL), 0);
+    assert_true(harness_param(&h, "fc.bias")[0] == 5);
+    assert_true(fabsf(harness_param(&h, "fc.weight")[0]) <= 1);
+    assert_int_equal(harness_count(&h, EVENT_WARNING), 1);
+    const struct event *e = harness_event(&h, EVENT_WARNING, 0);
+    assert_true(e->u.warning.value == 1);
+    assert_string_equal(e->u.warning.text,
+                        "initial weights: 1 of 2 tensors loaded; of another "
+                        "shape: fc.weight");
+    harness_forget(&h);
+    assert_int_equal(harness_run(&h, "it000000002-a1"), 0);
+    assert_int_equal(harness_count(&h, EVENT_WARNING), 0);
+    harness_fini(&h);
+}
+
 int
 main(void)
 {
@@ -397,6 +436,7 @@ main(void)
         cmocka_unit_test(test_skip_c31_batch_norm_untouched),
         cmocka_unit_test(test_skip_nonfinite_loss_is_told),
         cmocka_unit_test(test_skip_first_iteration_leaves_no_trace),
+        cmocka_unit_test(test_skip_partial_weights_are_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -466,6 +466,93 @@ test_ckpt_weights_of_checkpoint(void **state)
     assert_true(p->other->moment[0][0] == 7.1f);
 }
 
+/* What fits is taken, the rest stays, and all of it is told. */
+static void
+test_ckpt_weights_partial(void **state)
+{
+    struct place *p = *state;
+    const int64_t shape[] = {3, 4}, four[] = {4}, three[] = {3};
+    float weight[12], other[4] = {0}, mean[3] = {1, 2, 3};
+    int64_t tracked = 9;
+    const struct safetensors_entry e[] = {
+        {"0.weight", tensor_make(DTYPE_F32, 2, shape), weight},
+        {"0.bias", tensor_make(DTYPE_F32, 1, four), other},
+        {"1.running_mean", tensor_make(DTYPE_F32, 1, three), mean},
+        {"1.num_batches_tracked", tensor_make(DTYPE_I64, 0, NULL), &tracked},
+        {"head.extra", tensor_make(DTYPE_F32, 1, four), other}};
+    struct ckpt_weights_report report;
+    const struct state *s = p->other;
+    char path[256];
+    struct err err;
+
+    for (int i = 0; i < 12; i++)
+        weight[i] = (float)i;
+    snprintf(path, sizeof(path), "%s/w", p->dir);
+    write_weights(path, e, 5);
+    const float bias = s->weights[s->param[1].offset];
+    const float var = s->buffers[s->buffer[1].offset];
+    assert_int_equal(ckpt_read_weights_partial(path, p->other, &report, &err),
+                     0);
+    assert_true(s->weights[s->param[0].offset + 11] == 11);
+    assert_true(s->weights[s->param[1].offset] == bias);
+    assert_true(s->buffers[s->buffer[0].offset + 2] == 3);
+    assert_true(s->buffers_pending[s->buffer[0].offset + 2] == 3);
+    assert_true(s->buffers[s->buffer[1].offset] == var);
+    assert_int_equal(report.n_loaded, 2);
+    assert_int_equal(report.n_missing, 2);
+    assert_int_equal(report.n_differ, 1);
+    assert_int_equal(report.n_unused, 1);
+    assert_string_equal(report.text,
+                        "initial weights: 2 of 5 tensors loaded; not in the "
+                        "file: 1.weight, 1.running_var; of another shape: "
+                        "0.bias; not in the model: head.extra");
+    /* In full it is refused, as ever. */
+    assert_int_equal(ckpt_read_weights(path, p->other, &err), ERR_DATA);
+    /* Nothing at all is no partial success. */
+    write_weights(path, &e[4], 1);
+    assert_int_equal(ckpt_read_weights_partial(path, p->other, &report, &err),
+                     ERR_DATA);
+    assert_non_null(strstr(err.msg, "nothing fits"));
+    /* Nor is what is not finite. */
+    weight[5] = INFINITY;
+    write_weights(path, e, 5);
+    assert_int_equal(ckpt_read_weights_partial(path, p->other, &report, &err),
+                     ERR_DATA);
+    assert_non_null(strstr(err.msg, "0.weight[1,1] is inf"));
+    assert_true(s->weights[s->param[0].offset + 11] == 11);
+}
+
+/* A thousand names are counted, not told. */
+static void
+test_ckpt_weights_partial_bound(void **state)
+{
+    enum { N = 1000 };
+    struct place *p = *state;
+    static char name[N][32];
+    static struct safetensors_entry e[N + 1];
+    const int64_t three[] = {3};
+    float bias[3] = {1, 2, 3};
+    struct ckpt_weights_report report;
+    char path[256];
+    struct err err;
+
+    for (int i = 0; i < N; i++) {
+        snprintf(name[i], sizeof(name[i]), "block.%03d.attention.weight", i);
+        e[i] = (struct safetensors_entry){
+            name[i], tensor_make(DTYPE_F32, 1, three), bias};
+    }
+    e[N] = (struct safetensors_entry){"0.bias",
+                                      tensor_make(DTYPE_F32, 1, three), bias};
+    snprintf(path, sizeof(path), "%s/w", p->dir);
+    write_weights(path, e, N + 1);
+    assert_int_equal(ckpt_read_weights_partial(path, p->other, &report, &err),
+                     0);
+    assert_int_equal(report.n_unused, N);
+    assert_non_null(strstr(report.text, "not in the model: "
+                                        "block.000.attention.weight, "));
+    assert_non_null(strstr(report.text, " and 996 more"));
+}
+
 static void
 test_ckpt_weights_other_dtypes(void **state)
 {
@@ -585,6 +672,8 @@ main(void)
         TEST(test_ckpt_reads_format_1),
         TEST(test_ckpt_static_scale_is_the_specs),
         TEST(test_ckpt_weights_of_checkpoint),
+        TEST(test_ckpt_weights_partial),
+        TEST(test_ckpt_weights_partial_bound),
         TEST(test_ckpt_weights_other_dtypes),
         TEST(test_ckpt_weights_half_the_statistics),
         TEST(test_ckpt_weights_other_shape),
