@@ -81,7 +81,7 @@ test_policy_says_all(void **unused)
         "\"max_scale\":0.0",
         "\"op_list\":{\"hash\":\"",
         "\"threads\":2",
-        "\"version\":1",
+        "\"version\":",
         "\"wgrad_rounding\":\"fp32\"",
     };
     const struct spec spec = make();
