@@ -179,12 +179,15 @@ on_event(void *ctx, const struct event *event, struct err *err)
 
     (void)err;
     if (h->n_events == h->cap_events) {
+        struct harness_event *old = h->events;
         h->cap_events = h->cap_events * 2 + 1024;
-        h->events =
-            realloc(h->events, (size_t)h->cap_events * sizeof(*h->events));
+        h->events = calloc((size_t)h->cap_events, sizeof(*h->events));
         assert_non_null(h->events);
-        for (int i = 0; i < h->n_events; i++)
-            keep_strings(&h->events[i]);
+        for (int i = 0; i < h->n_events; i++) {
+            h->events[i] = old[i];
+            keep_strings(&h->events[i]); /* from the old ones */
+        }
+        free(old);
     }
     struct harness_event *kept = &h->events[h->n_events++];
     kept->e = *event;
