@@ -22,6 +22,7 @@ struct engine {
     struct evaluate *evaluate;
     struct keeper *keeper;
     struct replay *replay;
+    struct flush *flush; /* NULL: not wanted */
     char *policy;
     char *directory; /* ".../checkpoints" */
     char resumed_from[CKPT_NAME_MAX];
@@ -262,6 +263,14 @@ make_parts(struct engine *e, const struct engine_options *o, struct err *err)
         .flat = flat,
         .threads = e->threads,
     };
+    const struct flush_options fo = {
+        .spec = e->spec,
+        .data = e->source.data,
+        .backend = e->backend,
+        .threads = e->threads,
+        .batch_full = e->source.train_full,
+        .batch_last = e->source.train_last,
+    };
     int rc = prefetch_create(e->source.train, &e->source.order, o->threaded,
                              &e->prefetch, err);
 
@@ -271,6 +280,8 @@ make_parts(struct engine *e, const struct engine_options *o, struct err *err)
                              err);
     if (rc == 0)
         rc = replay_create(&ro, &e->replay, err);
+    if (rc == 0 && flush_is_wanted(e->spec))
+        rc = flush_create(&fo, &e->flush, err);
     e->step = (struct step){
         .state = e->state,
         .variants = e->variants,
@@ -294,6 +305,7 @@ connect_loop(struct engine *e)
         .evaluate = e->evaluate,
         .keeper = e->keeper,
         .replay = e->replay,
+        .flush = e->flush,
         .report = &e->report,
         .total_iterations = e->source.total_iterations,
     };
@@ -413,6 +425,7 @@ engine_close(struct engine **engine)
     evaluate_destroy(&e->evaluate);
     prefetch_destroy(&e->prefetch);
     replay_destroy(&e->replay);
+    flush_destroy(&e->flush);
     keeper_destroy(&e->keeper);
     optimizer_destroy(&e->optimizer);
     variants_destroy(&e->variants);

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- orders ---------------------------------------------------------------*/
 
@@ -124,6 +125,53 @@ check_weights(struct loop *l, const struct step_result *r, struct err *err)
     return first ? emit_incident(l, &incident, r->scale, err) : 0;
 }
 
+/* ---- gradients that half made zero ----------------------------------------*/
+
+struct flushed {
+    bool here;
+    int64_t us;
+    struct err failure;
+    struct flush_result result;
+};
+
+static void
+measure_flush(struct loop *l, const struct prefetch_window *window,
+              const struct step_result *r, struct flushed *flushed)
+{
+    const int64_t start_us = clock_mono_us(&l->report->clock);
+    const int64_t updates = l->state->count.updates;
+
+    memset(flushed, 0, sizeof(*flushed));
+    if (l->flush == NULL || r->found_inf ||
+        (l->at.flush_known &&
+         updates < l->at.flush_updates + FLUSH_EVERY_UPDATES))
+        return;
+    flushed->here = flush_measure(l->flush, l->state, window, &flushed->result,
+                                  &flushed->failure) == 0;
+    flushed->us = clock_mono_us(&l->report->clock) - start_us;
+    l->at.flush_known = true;
+    l->at.flush_updates = updates;
+}
+
+static int
+emit_flush(const struct loop *l, const struct flushed *flushed, struct err *err)
+{
+    const int64_t n = flushed->result.n_nonzero;
+    const double share =
+        n > 0 ? (double)flushed->result.n_flushed / (double)n : 0;
+    char text[EVENT_TEXT_MAX];
+
+    if (flushed->failure.code != 0)
+        return report_warning(l->report, flushed->failure.msg, err);
+    if (!flushed->here)
+        return 0;
+    snprintf(text, sizeof(text),
+             "float16 without a loss scale: %.3g %% of the gradient elements "
+             "are 0 that are not in float32 (%lld of %lld)",
+             100 * share, (long long)flushed->result.n_flushed, (long long)n);
+    return report_warning_value(l->report, text, share, err);
+}
+
 /* ---- events of a step -----------------------------------------------------*/
 
 static int
@@ -187,11 +235,13 @@ run_iteration(struct loop *l, struct step_result *r, struct err *err)
     const struct prefetch_window *window =
         prefetch_window_at(l->prefetch, l->state->count.data_position);
     struct incident incident;
+    struct flushed flushed;
     int rc = step_compute(l->step, window, r, err);
 
     if (rc != 0)
         return rc;
     diagnose(l, window, r, &incident);
+    measure_flush(l, window, r, &flushed);
     rc = step_commit(l->step, window, r, err);
     if (rc != 0)
         return rc;
@@ -200,11 +250,14 @@ run_iteration(struct loop *l, struct step_result *r, struct err *err)
         l->at.loss_sum += r->loss;
         l->at.n_losses++;
     }
-    rc = emit_step(l, window, r, step_us - incident.replay_us, err);
+    rc =
+        emit_step(l, window, r, step_us - incident.replay_us - flushed.us, err);
     if (rc == 0)
         rc = emit_scale(l, window, r, err);
     if (rc == 0 && incident.here)
         rc = emit_incident(l, &incident, r->scale, err);
+    if (rc == 0)
+        rc = emit_flush(l, &flushed, err);
     if (rc == 0 && incident.failure.code != 0)
         rc = report_warning(l->report, incident.failure.msg, err);
     if (rc == 0)

@@ -11,6 +11,7 @@
 #ifndef ENGINE_RUN_LOOP_H
 #define ENGINE_RUN_LOOP_H
 
+#include "engine/diagnose/flush.h"
 #include "engine/diagnose/replay.h"
 #include "engine/run/evaluate.h"
 #include "engine/run/keeper.h"
@@ -32,6 +33,7 @@ struct loop {
     struct evaluate *evaluate; /* NULL: no validation set */
     struct keeper *keeper;
     struct replay *replay;
+    struct flush *flush; /* NULL: not wanted */
     const struct report *report;
     int64_t total_iterations;
 
@@ -46,7 +48,9 @@ struct loop {
         bool has_metric;  /* of the weights after metric_updates */
         double metric;
         int64_t metric_updates;
-        double loss_sum; /* of applied updates, for loop_mean_loss() */
+        bool flush_known;      /* measured in this attempt */
+        int64_t flush_updates; /* when it was */
+        double loss_sum;       /* of applied updates, for loop_mean_loss() */
         int64_t n_losses;
     } at;
 };

@@ -16,5 +16,6 @@ target_sources(traind_engine PRIVATE
     run/keeper.c
     run/source.c
     diagnose/replay.c
+    diagnose/flush.c
     run/loop.c
     engine.c)

@@ -189,6 +189,59 @@ test_cast_c30_scale_saves_small_gradients(void **unused)
 }
 
 /* C24: the norm is of unscaled gradients. */
+/* C30 b, the other half: without a scale two of five gradients are lost, and
+ * the run says so; with one, or in another type, there is nothing to say. */
+static void
+test_cast_c30_flushed_share_is_told(void **unused)
+{
+    const float x[] = {1e-3f, 1e-6f, 3e-8f, 2e-8f, 1e-8f}, t[] = {-10};
+    const float w[] = {1, 1, 1, 1, 1};
+    const float want[] = {0.0010004043579101562f, 1.0132789611816406e-06f,
+                          5.960464477539063e-08f, 0, 0};
+    const int64_t xdim[2] = {1, 5}, tdim[2] = {1, 1};
+    const struct harness_tensor tensor = {"fc.weight", 2, {1, 5}, w};
+    const char *const amps[] = {"'float16', 'scaler': false", "'float16'",
+                                "'bfloat16'", "'float32'"};
+
+    (void)unused;
+    for (int i = 0; i < 4; i++) {
+        struct harness h;
+        char text[1024];
+        harness_init(&h);
+        harness_npy_f32(&h, "x.npy", 2, xdim, x);
+        harness_npy_f32(&h, "t.npy", 2, tdim, t);
+        harness_weights(&h, "w.safetensors", &tensor, 1);
+        snprintf(
+            text, sizeof(text),
+            "{'name': 't', 'threads': 1, 'data': {'train': {'format': 'npy', "
+            "'input': 'x.npy', 'target': 't.npy'}, 'batch_size': 1}, "
+            "'initial_weights': 'w.safetensors', 'model': [{'name': 'fc', "
+            "'linear': {'out_features': 1, 'bias': false}}], 'loss': 'l1', "
+            "'optimizer': {'sgd': {'lr': 0}}, 'amp': {'dtype': %s}, "
+            "'train': {'epochs': 1002}}",
+            amps[i]);
+        harness_spec(&h, text);
+        assert_int_equal(harness_run(&h, NULL), 0);
+        if (i > 0) {
+            assert_int_equal(harness_count(&h, EVENT_WARNING), 0);
+            harness_fini(&h);
+            continue;
+        }
+        for (int k = 0; k < 5; k++)
+            NEAR(engine_state(h.engine)->grads[k], want[k], 0);
+        /* At the first iteration, and a thousand updates later. */
+        assert_int_equal(harness_count(&h, EVENT_WARNING), 2);
+        for (int k = 0; k < 2; k++) {
+            const struct event *e = harness_event(&h, EVENT_WARNING, k);
+            assert_int_equal(e->iteration, k == 0 ? 1 : 1001);
+            NEAR(e->u.warning.value, 0.4, 1e-15);
+            assert_non_null(strstr(e->u.warning.text, "40 %"));
+            assert_non_null(strstr(e->u.warning.text, "(2 of 5)"));
+        }
+        harness_fini(&h);
+    }
+}
+
 static void
 test_cast_c24_clip_after_unscale(void **unused)
 {
@@ -240,6 +293,7 @@ main(void)
         cmocka_unit_test(test_cast_c36_half_copy_is_fresh),
         cmocka_unit_test(test_cast_c30_scaled_loss_is_float32),
         cmocka_unit_test(test_cast_c30_scale_saves_small_gradients),
+        cmocka_unit_test(test_cast_c30_flushed_share_is_told),
         cmocka_unit_test(test_cast_c24_clip_after_unscale),
         cmocka_unit_test(test_cast_c25_window_is_unscaled_once),
     };
