@@ -19,6 +19,8 @@ traind_add_test(prefetch_test SOURCES prefetch_test.c
 target_link_options(prefetch_test PRIVATE
     -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
 traind_add_test(ckpt_test SOURCES ckpt_test.c LINKS traind_engine m)
+traind_add_test(ckpt_weights_test SOURCES ckpt_weights_test.c
+    LINKS traind_engine m)
 traind_add_test(ckpt_damage_test
     SOURCES ckpt_damage_test.c
     LINKS traind_engine m)
