@@ -81,6 +81,41 @@ test_autodiff_operands_of_rows(void **state)
 }
 
 static void
+test_autodiff_functions_of_rows(void **state)
+{
+    static const struct example list[] = {
+        {"\"softplus\"", NULL},
+        {"{\"softplus\": {\"beta\": 2, \"threshold\": 1}}", NULL},
+        {"\"exp\"", NULL},
+        {"\"sigmoid\", {\"add\": {\"value\": 0.5}}, \"log\"", NULL},
+        {"\"sigmoid\", {\"add\": {\"value\": 0.5}}, {\"pow\": {\"exponent\": "
+         "1.7}}",
+         NULL},
+        {"{\"pow\": {\"exponent\": 2}}", NULL},
+        {"{\"pow\": {\"exponent\": 0}}, {\"input\": \"a\", \"identity\": {}}",
+         NULL},
+        {"\"sigmoid\", {\"add\": {\"value\": 0.5}}, \"reciprocal\"", NULL},
+        {"\"sigmoid\", {\"add\": {\"value\": 0.5}}, \"rsqrt\"", NULL},
+        {"\"softmax\"", NULL},
+        {"{\"log_softmax\": {\"dim\": 1}}", NULL},
+        {"{\"cumsum\": {\"dim\": 1}}", NULL},
+        {"{\"prod\": {\"dim\": 1, \"keepdim\": true}}", NULL},
+        {"{\"norm\": {\"keepdim\": true}}", NULL},
+        {"{\"norm\": {\"p\": 3, \"keepdim\": true}}", NULL},
+        {"{\"norm\": {\"p\": 1, \"keepdim\": true}}", NULL},
+        {"{\"logsumexp\": {\"keepdim\": true}}", NULL},
+        {"{\"name\": \"b\", \"linear\": {\"out_features\": 6}}, {\"input\": "
+         "[\"a\", \"b\"], \"cosine_similarity\": {}}, {\"reshape\": "
+         "{\"shape\": [1]}}",
+         NULL},
+    };
+
+    (void)state;
+    check_examples(list, COUNT(list), LINEAR("a", "6"), LINEAR("z", "3"),
+                   &rows);
+}
+
+static void
 test_autodiff_layers_of_images(void **state)
 {
     static const struct example list[] = {
@@ -89,6 +124,17 @@ test_autodiff_layers_of_images(void **state)
          "2}}",
          NULL},
         {"{\"group_norm\": {\"num_groups\": 2}}", NULL},
+        {"{\"softmax\": {\"dim\": 1}}", NULL},
+        {"{\"log_softmax\": {\"dim\": 3}}", NULL},
+        {"{\"name\": \"m\", \"mean\": {\"dim\": [2, 3], \"keepdim\": true}}, "
+         "{\"input\": [\"a\", \"m\"], \"mul\": {}}",
+         NULL},
+        {"{\"norm\": {\"p\": 3, \"dim\": [1], \"keepdim\": true}}", NULL},
+        {"{\"logsumexp\": {\"dim\": [3], \"keepdim\": true}}", NULL},
+        {"{\"sum\": {\"dim\": [3]}}", NULL},
+        {"{\"mean\": {\"dim\": [1]}}", NULL},
+        {"{\"cumsum\": {\"dim\": 2}}", NULL},
+        {"{\"prod\": {\"dim\": 1}}", NULL},
         {"{\"prelu\": {\"num_parameters\": 4}}", NULL},
         {"\"prelu\"", NULL},
         {"{\"upsample\": {\"scale_factor\": [2, 0.5]}}", NULL},
@@ -127,6 +173,15 @@ test_autodiff_layers_of_sequences(void **state)
 {
     static const struct example list[] = {
         {"{\"rms_norm\": {}}", NULL},
+        {"{\"softmax\": {\"dim\": 1}}", NULL},
+        {"{\"sum\": {\"dim\": [2], \"keepdim\": true}}", NULL},
+        {"{\"name\": \"p\", \"prod\": {\"dim\": 1, \"keepdim\": true}}, "
+         "{\"input\": [\"a\", \"p\"], \"sub\": {}}",
+         NULL},
+        {"{\"name\": \"b\", \"linear\": {\"out_features\": 6}}, {\"name\": "
+         "\"c\", \"input\": [\"a\", \"b\"], \"cosine_similarity\": {\"dim\": "
+         "-1}}, {\"reshape\": {\"shape\": [5, 1]}}",
+         NULL},
         {LINEAR("b", "6") ", {\"name\": \"p\", \"input\": [\"a\", \"b\"], "
                           "\"matmul\": {\"transpose_b\": true}}, {\"input\": "
                           "[\"p\", \"a\"], \"bmm\": {}}",
@@ -211,6 +266,22 @@ test_autodiff_padding_row_stays_zero(void **state)
     for (int i = 0; i < 4; i++)
         any = any || (r.state->weights[i] != 0 && runner_grad(&r, 0)[i] != 0);
     assert_true(any);
+    runner_fini(&r);
+}
+
+static void
+test_autodiff_prelu_starts_at_its_init(void **state)
+{
+    struct runner r;
+
+    (void)state;
+    runner_init_take(
+        &r,
+        model_autodiff(model_graph("[{\"prelu\": {\"init\": 0.1}}]",
+                                   "cross_entropy", &rows, BUILD_TRAIN, 4),
+                       false, false),
+        9);
+    assert_true(r.state->weights[0] == 0.1f);
     runner_fini(&r);
 }
 
@@ -350,10 +421,12 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_autodiff_operands_of_rows),
+        cmocka_unit_test(test_autodiff_functions_of_rows),
         cmocka_unit_test(test_autodiff_layers_of_images),
         cmocka_unit_test(test_autodiff_layers_of_sequences),
         cmocka_unit_test(test_autodiff_gpt),
         cmocka_unit_test(test_autodiff_padding_row_stays_zero),
+        cmocka_unit_test(test_autodiff_prelu_starts_at_its_init),
         cmocka_unit_test(test_autodiff_tied_weight_in_half),
         cmocka_unit_test(test_autodiff_losses),
         cmocka_unit_test(test_autodiff_parts_of_weights_in_half),
