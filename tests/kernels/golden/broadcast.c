@@ -26,7 +26,7 @@ rounded(enum dtype t, double v)
     const int mantissa = t == DTYPE_F16 ? 10 : t == DTYPE_BF16 ? 7 : 23;
     const double most =
         ldexp(2 - ldexp(1, -mantissa), t == DTYPE_F16 ? 15 : 127);
-    const double ulp = ldexp(1, ilogb(v) - mantissa);
+    const double ulp = v == 0 ? 1 : ldexp(1, ilogb(v) - mantissa);
 
     return fmax(-most, fmin(most, rint(v / ulp) * ulp));
 }
