@@ -13,6 +13,7 @@ harness_init(struct harness *h)
     memset(h, 0, sizeof(*h));
     bytes_make_dir(h->dir);
     h->tick_us = 10;
+    h->backend = "cpu";
 }
 
 void
@@ -237,7 +238,7 @@ harness_run(struct harness *h, const char *resume)
 {
     const char *names[1] = {resume};
     const struct engine_options o = {
-        .backend = "cpu",
+        .backend = h->backend,
         .threads = h->spec->threads > 0 ? h->spec->threads : 1,
         .directory = h->dir,
         .attempt = ++h->attempt,

@@ -39,6 +39,7 @@ struct harness {
     int n_orders;
     int64_t clock_us, tick_us; /* each look at the clock lets a tick pass */
     int n_syncs;
+    const char *backend; /* borrowed; "cpu" */
 };
 
 void harness_init(struct harness *h);
