@@ -12,19 +12,21 @@
 /* ---- positions along one axis --------------------------------------------- */
 
 /* Output i reads entries at[0][i] and at[1][i] of the input with weights
- * weight[0][i] and weight[1][i]; nearest: the first alone. Input j is read by
- * outputs first[j] .. last[j], if at all. */
+ * weight[0][i] and weight[1][i]; nearest: the first alone. The same seen from
+ * input j: outputs reader[start[j]] .. reader[start[j + 1] - 1], in order, with
+ * weights share[]. */
 struct axis {
     int64_t in, out;
     int32_t *at[2];
     float *weight[2];
-    int32_t *first, *last;
+    int32_t *start, *reader; /* backward */
+    float *share;
 };
 
 static size_t
 axis_bytes(int64_t in, int64_t out)
 {
-    return (size_t)(4 * out + 2 * in) * 4;
+    return (size_t)(8 * out + in + 1) * 4;
 }
 
 static void *
@@ -36,9 +38,10 @@ axis_layout(struct axis *a, char *at)
         a->weight[i] = (float *)(void *)at;
         at += a->out * 4;
     }
-    a->first = (int32_t *)(void *)at;
-    a->last = a->first + a->in;
-    return a->last + a->in;
+    a->reader = (int32_t *)(void *)at;
+    a->share = (float *)(void *)(at + 2 * a->out * 4);
+    a->start = (int32_t *)(void *)(at + 4 * a->out * 4);
+    return a->start + a->in + 1;
 }
 
 static float
@@ -93,19 +96,23 @@ set_linear(const struct axis *a, bool align_corners)
 }
 
 static void
-set_readers(const struct axis *a)
+set_readers(const struct axis *a, int n_taps)
 {
-    for (int64_t j = 0; j < a->in; j++) {
-        a->first[j] = (int32_t)a->out;
-        a->last[j] = -1;
-    }
-    for (int64_t i = 0; i < a->out; i++)
-        for (int s = 0; s < 2; s++) {
-            const int32_t j = a->at[s][i];
+    int32_t *next = a->start + 1; /* of j: where its next reader goes */
 
-            if (a->first[j] > i)
-                a->first[j] = (int32_t)i;
-            a->last[j] = (int32_t)i;
+    memset(a->start, 0, (size_t)(a->in + 1) * sizeof(*a->start));
+    for (int64_t i = 0; i < a->out; i++)
+        for (int s = 0; s < n_taps; s++)
+            if (a->at[s][i] + 1 < a->in)
+                next[a->at[s][i] + 1]++;
+    for (int64_t j = 1; j < a->in; j++)
+        next[j] += next[j - 1];
+    for (int64_t i = 0; i < a->out; i++)
+        for (int s = 0; s < n_taps; s++) {
+            const int32_t to = next[a->at[s][i]]++;
+
+            a->reader[to] = (int32_t)i;
+            a->share[to] = a->weight[s][i];
         }
 }
 
@@ -169,8 +176,10 @@ set_axes(struct sampling *k)
         set_linear(&k->h, p->upsample.align_corners);
         set_linear(&k->w, p->upsample.align_corners);
     }
-    set_readers(&k->h);
-    set_readers(&k->w);
+    if (is_backward(k->call->sig)) {
+        set_readers(&k->h, k->n_taps);
+        set_readers(&k->w, k->n_taps);
+    }
 }
 
 static int64_t
@@ -267,22 +276,7 @@ run_forward(const struct kernel_call *call)
 
 /* ---- backward: one row of input pixels ------------------------------------- */
 
-/* Adds output pixel (p, q)'s share in input pixel (h, w). Where both taps of an
- * output are the same input, at the edge, both count. */
-static void
-add_reader(const struct sampling *k, int64_t dy_at, const int64_t pq[2],
-           const int64_t hw[2], int64_t n, float *sum)
-{
-    float buf[CONVERT_BLOCK];
-    const float *dy = view(k, dy_at, n, buf);
-
-    for (int i = 0; i < k->n_taps; i++)
-        for (int j = 0; j < k->n_taps; j++)
-            if (k->h.at[i][pq[0]] == hw[0] && k->w.at[j][pq[1]] == hw[1])
-                add_scaled(dy, k->h.weight[i][pq[0]] * k->w.weight[j][pq[1]], n,
-                           sum);
-}
-
+/* Where both taps of an output are the same input, at the edge, both count. */
 static void
 backward_block(const struct sampling *k, int64_t image, const int64_t hw[2],
                int64_t c)
@@ -290,15 +284,18 @@ backward_block(const struct sampling *k, int64_t image, const int64_t hw[2],
     const int64_t n = smaller(CONVERT_BLOCK, k->channels - c);
     const int64_t to =
         ((image * k->h.in + hw[0]) * k->w.in + hw[1]) * k->channels;
-    float sum[CONVERT_BLOCK];
+    float sum[CONVERT_BLOCK], buf[CONVERT_BLOCK];
 
     memset(sum, 0, (size_t)n * sizeof(float));
-    for (int64_t p = k->h.first[hw[0]]; p <= k->h.last[hw[0]]; p++)
-        for (int64_t q = k->w.first[hw[1]]; q <= k->w.last[hw[1]]; q++) {
+    for (int32_t i = k->h.start[hw[0]]; i < k->h.start[hw[0] + 1]; i++)
+        for (int32_t j = k->w.start[hw[1]]; j < k->w.start[hw[1] + 1]; j++) {
             const int64_t from =
-                ((image * k->h.out + p) * k->w.out + q) * k->channels;
+                ((image * k->h.out + k->h.reader[i]) * k->w.out +
+                 k->w.reader[j]) *
+                k->channels;
 
-            add_reader(k, from + c, (int64_t[]){p, q}, hw, n, sum);
+            add_scaled(view(k, from + c, n, buf), k->h.share[i] * k->w.share[j],
+                       n, sum);
         }
     store(k, to + c, sum, n);
 }
