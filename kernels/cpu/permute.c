@@ -128,7 +128,6 @@ copy_piece(const void *ctx, int64_t item)
 PLAIN_BLOCK(plain_u8, uint8_t)
 PLAIN_BLOCK(plain_u16, uint16_t)
 PLAIN_BLOCK(plain_u32, uint32_t)
-PLAIN_BLOCK(plain_u64, uint64_t)
 
 /* Whole squares, in registers: log2(n) rounds, in each of which vectors half
  * the square apart are interleaved. */
@@ -181,8 +180,7 @@ block_of(size_t elem_bytes, bool whole)
     switch (elem_bytes) {
     case 1: return plain_u8;
     case 2: return whole ? square_u16 : plain_u16;
-    case 4: return whole ? square_u32 : plain_u32;
-    default: assert(elem_bytes == 8); return plain_u64;
+    default: assert(elem_bytes == 4); return whole ? square_u32 : plain_u32;
     }
 }
 

@@ -2,7 +2,7 @@
 /*
  * permute: copies a dense tensor into another order of its dimensions.
  *
- * Moves bits: elements of 1, 2, 4 or 8 bytes, whatever they mean. Dimensions
+ * Moves bits: elements of 1, 2 or 4 bytes, whatever they mean. Dimensions
  * that lie side by side in both orders are joined first; what is left is runs
  * that are copied, or a transpose that goes in square blocks of one cache line
  * each way. Called by kernels/cpu/shape; knows nothing of ops.

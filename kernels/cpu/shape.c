@@ -32,7 +32,8 @@ moves_bits(const struct kernel_sig *sig)
 {
     const struct tensor_desc *in = &sig->in[0], *out = &sig->out[0];
 
-    return in->dtype == out->dtype && tensor_n_elems(in) == tensor_n_elems(out);
+    return in->dtype == out->dtype && dtype_size_bytes(in->dtype) <= 4 &&
+           tensor_n_elems(in) == tensor_n_elems(out);
 }
 
 /* ---- FLATTEN, UNFLATTEN --------------------------------------------------- */

@@ -4,8 +4,8 @@
  *
  * FLATTEN and UNFLATTEN (between (N, ...) and (N, rest) in logical order),
  * RELAYOUT (between row-major and channels last), RESHAPE, TRANSPOSE. Elements
- * keep their bits, of any dtype; kernels/cpu/permute moves them. Called
- * through the kernel table only.
+ * keep their bits: f32, halves, i32 or bool. kernels/cpu/permute moves them.
+ * Called through the kernel table only.
  */
 #ifndef KERNELS_CPU_SHAPE_H
 #define KERNELS_CPU_SHAPE_H

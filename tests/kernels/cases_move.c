@@ -64,10 +64,11 @@ reshape_cases(const struct cases_maker *m)
         {2, 3, {{0, 4}, {2, 0, 2}}},
         {0, 1, {{0}, {1}}},
         {3, 2, {{4, 5, 6}, {10, 12}}},
+        {2, 2, {{5, 7}, {5, 7}}}, /* in place too */
         {2, 4, {{300, 190}, {3, 100, 19, 10}}},
     };
 
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < (int)(sizeof(shapes) / sizeof(shapes[0])); i++) {
         struct kcase c = cases_start(m);
 
         c.sig.in[0] = tensor_make(m->t, shapes[i].from, shapes[i].dim[0]);
