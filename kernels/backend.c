@@ -118,6 +118,7 @@ backend_flat(const struct backend *backend)
 #undef FILL
     }
     assert(flat.unscale != NULL && flat.sgd != NULL && flat.adam != NULL &&
-           flat.find_nonfinite != NULL);
+           flat.adagrad != NULL && flat.rmsprop != NULL && flat.lion != NULL &&
+           flat.ema != NULL && flat.find_nonfinite != NULL);
     return flat;
 }

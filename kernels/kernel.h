@@ -122,7 +122,7 @@ struct kernel_flat {
                     const struct kernel_rmsprop *p, int threads);
     void (*lion)(float *w, const float *g, float *m, int64_t n, float clip,
                  const struct kernel_lion *p, int threads);
-    /* ema = decay x ema + (1 - decay) x w. */
+    /* ema += (1 - decay) x (w - ema). */
     void (*ema)(float *ema, const float *w, int64_t n, double decay,
                 int threads);
     /* Position of the first non-finite element, or -1. Any float dtype. */

@@ -14,6 +14,7 @@
 #include "kernels/cpu/embedding.h"
 #include "kernels/cpu/flat.h"
 #include "kernels/cpu/function.h"
+#include "kernels/cpu/flat_rules.h"
 #include "kernels/cpu/group_norm.h"
 #include "kernels/cpu/join.h"
 #include "kernels/cpu/layer_norm.h"
@@ -166,6 +167,10 @@ const struct kernel_table cpu_table = {
             .unscale = flat_unscale,
             .sgd = flat_sgd,
             .adam = flat_adam,
+            .adagrad = flat_rules_adagrad,
+            .rmsprop = flat_rules_rmsprop,
+            .lion = flat_rules_lion,
+            .ema = flat_rules_ema,
             .find_nonfinite = flat_find_nonfinite,
         },
 };
