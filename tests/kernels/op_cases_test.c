@@ -367,6 +367,95 @@ test_op_cases_compare(void **state)
         }
 }
 
+/* ---- C03, C05: attention in half ------------------------------------------ */
+
+/* q [1,T,C] sees k and v [1,S,C] by one head, float16, perhaps by a mask. */
+static struct kcase
+attention_case(int64_t t, int64_t s, int64_t c, double scale, bool masked)
+{
+    struct kcase k = start(OP_ATTENTION);
+    const int64_t q[3] = {1, t, c}, kv[3] = {1, s, c}, lse[3] = {1, 1, t};
+
+    k.sig.params.attention.n_heads = 1;
+    k.sig.params.attention.scale = scale;
+    k.sig.in[0] = k.sig.out[0] = tensor_make(DTYPE_F16, 3, q);
+    k.sig.in[1] = k.sig.in[2] = tensor_make(DTYPE_F16, 3, kv);
+    if (masked)
+        k.sig.in[3] = cases_matrix(DTYPE_BOOL, t, s);
+    k.sig.out[1] = tensor_make(DTYPE_F32, 3, lse);
+    return k;
+}
+
+/* A mask is a choice, so no dtype is too narrow for it: weights of scores 1, 2,
+ * 3 with the last hidden, then with all of them hidden. v's rows are unit
+ * vectors, so that y shows the weights. */
+static void
+test_op_cases_c03_masked_attention(void **state)
+{
+    static const double q[6] = {1, 0, 0, 1, 0, 0};
+    static const double k[9] = {1, 0, 0, 2, 0, 0, 3, 0, 0};
+    static const double v[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+    static const uint8_t mask[6] = {1, 1, 0, 0, 0, 0};
+    static const double want[6] = {0.26894142136999516, 0.7310585786300049, 0};
+    const struct kcase c = attention_case(2, 3, 3, 1, true);
+
+    (void)state;
+    for (int b = 0; backend_at(b) != NULL; b++) {
+        struct runner r;
+
+        open_runner(&r, backend_at(b), &c);
+        put(&r, 0, q);
+        put(&r, 1, k);
+        put(&r, 2, v);
+        memcpy(r.in[3].data, mask, sizeof(mask));
+        runner_run(&r, false);
+        for (int i = 0; i < 6; i++) {
+            const double got = check_get(r.out[0].data, DTYPE_F16, i);
+
+            assert_true(fabs(got - want[i]) <= 1e-3);
+            assert_true(want[i] != 0 || got == 0);
+        }
+        runner_close(&r);
+    }
+}
+
+/* 64 products of 36 x 36 pass 65504 before the scale is applied: weights must
+ * not notice. */
+static void
+test_op_cases_c05_large_scores(void **state)
+{
+    double q[64], k[128], v[128];
+    const struct kcase c = attention_case(1, 2, 64, 0.125, false);
+
+    (void)state;
+    for (int i = 0; i < 64; i++) {
+        q[i] = k[i] = 36;
+        k[64 + i] = 35.96875;
+        v[i] = i < 32; /* y: the first weight 32 times, then the second */
+        v[64 + i] = i >= 32;
+    }
+    for (int b = 0; backend_at(b) != NULL; b++) {
+        struct runner r;
+
+        open_runner(&r, backend_at(b), &c);
+        put(&r, 0, q);
+        put(&r, 1, k);
+        put(&r, 2, v);
+        runner_run(&r, false);
+        for (int i = 0; i < 64; i++) {
+            const double got = check_get(r.out[0].data, DTYPE_F16, i);
+
+            if (i < 32)
+                assert_true(fabs(got - 0.9998766054240137) <= 1e-3);
+            else
+                assert_true(got >= 1e-4 && got <= 4e-4);
+        }
+        assert_true(fabs(check_get(r.out[1].data, DTYPE_F32, 0) - 10368.0001) <=
+                    2e-3);
+        runner_close(&r);
+    }
+}
+
 int
 main(void)
 {
@@ -379,6 +468,8 @@ main(void)
         cmocka_unit_test(test_op_cases_c06_squares_of_halves),
         cmocka_unit_test(test_op_cases_c06_constant),
         cmocka_unit_test(test_op_cases_c06_squares_of_floats),
+        cmocka_unit_test(test_op_cases_c03_masked_attention),
+        cmocka_unit_test(test_op_cases_c05_large_scores),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
