@@ -7,6 +7,9 @@
  * and no loop lets the compiler reorder a sum, every clone gives the same bits.
  * Off under sanitizers (they and ifunc resolvers do not mix) and with clang.
  *
+ * CPU_CLONES_FMA is for loops that say __builtin_fmaf(): libm's gives the same
+ * bits, slowly, where there is no instruction for it.
+ *
  * SUM_LANES is the number of partial sums that reductions keep, on any machine:
  * enough that a sum in flight is not waited for.
  */
@@ -18,8 +21,11 @@
 #if !TRAIND_SANITIZED && defined(__x86_64__) && defined(__GNUC__) &&           \
     !defined(__clang__)
 #define CPU_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#define CPU_CLONES_FMA                                                         \
+    __attribute__((target_clones("avx512f", "arch=haswell", "default")))
 #else
 #define CPU_CLONES
+#define CPU_CLONES_FMA
 #endif
 
 /* For the few loops written by hand beside a plain one. Sanitized builds take

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/class_rows.h"
 #include "kernels/cpu/clones.h"
+#include "kernels/cpu/fmath.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vmath.h"
 
@@ -68,14 +69,23 @@ row_max(const float *x, int64_t n)
     return vmath_float((uint32_t)best);
 }
 
-CPU_CLONES static double
-block_exp_sum(const float *x, double max, int64_t n)
+/* e^(x - max), the difference exact. */
+static inline float
+exp_below(float x, float max)
+{
+    const float d = x - max, back = d - x;
+
+    return fmath_exp_of(d, (x - (d - back)) - (max + back));
+}
+
+CPU_CLONES_FMA static double
+block_exp_sum(const float *x, float max, int64_t n)
 {
     float e[BLOCK];
 
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        e[i] = vmath_exp((double)x[i] - max);
+        e[i] = exp_below(x[i], max);
     return lanes_sum_array(e, n);
 }
 
@@ -91,17 +101,17 @@ block_shifted_sum(const float *x, float max, int64_t n)
 }
 
 /* dx = (p - share) g, share the smoothed weight of every class. */
-CPU_CLONES static void
-row_gradient(const float *x, double max, float inv_sum, float share, float g,
+CPU_CLONES_FMA static void
+row_gradient(const float *x, float max, float inv_sum, float share, float g,
              float *dx, int64_t n)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        dx[i] = (vmath_exp((double)x[i] - max) * inv_sum - share) * g;
+        dx[i] = (exp_below(x[i], max) * inv_sum - share) * g;
 }
 
 static double
-row_exp_sum(const float *x, double max, int64_t n)
+row_exp_sum(const float *x, float max, int64_t n)
 {
     double sum = 0;
 
@@ -116,7 +126,7 @@ row_loss(const struct rows_args *a, const float *x, int64_t t)
 {
     const int64_t n = a->r.classes;
     const float max = row_max(x, n);
-    const double log_sum = log(row_exp_sum(x, (double)max, n));
+    const double log_sum = log(row_exp_sum(x, max, n));
     const double nll = log_sum - ((double)x[t] - (double)max);
     double shifted = 0;
 
@@ -186,17 +196,18 @@ backward_row(const struct rows_args *a, int64_t row)
     const float *x = a->x + row * n;
     float *dx = a->dx + row * n;
     const double share = a->smoothing / (double)n;
-    double max, inv_sum, p;
+    double inv_sum, p;
+    float max;
 
     if (class_rows_ignored(&a->r, t) || !class_rows_in_range(&a->r, t)) {
         for (int64_t i = 0; i < n; i++)
             dx[i] = class_rows_ignored(&a->r, t) ? 0.0f : NAN;
         return;
     }
-    max = (double)row_max(x, n);
+    max = row_max(x, n);
     inv_sum = 1 / row_exp_sum(x, max, n);
     row_gradient(x, max, (float)inv_sum, (float)share, a->g, dx, n);
-    p = (double)vmath_exp((double)x[t] - max) * inv_sum;
+    p = vmath_exp_wide((double)x[t] - (double)max) * inv_sum;
     dx[t] = (float)(p - share - (1 - a->smoothing)) * a->g;
 }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/clones.h"
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/fmath.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vmath.h"
 
@@ -13,8 +14,8 @@
 typedef void unary_fn(const float *x, float *y, int64_t n);
 typedef void binary_fn(const float *a, const float *b, float *y, int64_t n);
 
-#define UNARY(name, expression)                                                \
-    CPU_CLONES static void name(const float *x, float *y, int64_t n)           \
+#define UNARY(clones, name, expression)                                        \
+    clones static void name(const float *x, float *y, int64_t n)               \
     {                                                                          \
         _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                    \
         {                                                                      \
@@ -23,9 +24,9 @@ typedef void binary_fn(const float *a, const float *b, float *y, int64_t n);
         }                                                                      \
     }
 
-#define BINARY(name, expression)                                               \
-    CPU_CLONES static void name(const float *a, const float *b, float *y,      \
-                                int64_t n)                                     \
+#define BINARY(clones, name, expression)                                       \
+    clones static void name(const float *a, const float *b, float *y,          \
+                            int64_t n)                                         \
     {                                                                          \
         _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                    \
         {                                                                      \
@@ -34,21 +35,21 @@ typedef void binary_fn(const float *a, const float *b, float *y, int64_t n);
         }                                                                      \
     }
 
-UNARY(relu, v <= 0 ? 0.0f : v) /* NaN <= 0 is false */
-UNARY(gelu, vmath_gelu(v))
-UNARY(gelu_tanh, vmath_gelu_tanh(v))
-UNARY(tanh_block, vmath_tanh(v))
-UNARY(sigmoid, vmath_sigmoid(v))
-UNARY(silu, vmath_silu(v))
+UNARY(CPU_CLONES, relu, v <= 0 ? 0.0f : v) /* NaN <= 0 is false */
+UNARY(CPU_CLONES_FMA, gelu, fmath_gelu(v))
+UNARY(CPU_CLONES_FMA, gelu_tanh, fmath_gelu_tanh(v))
+UNARY(CPU_CLONES, tanh_block, vmath_tanh(v))
+UNARY(CPU_CLONES, sigmoid, vmath_sigmoid(v))
+UNARY(CPU_CLONES, silu, vmath_silu(v))
 
 /* d: the gradient dy; v: x or y, as ops.def says. */
-BINARY(add, d + v)
-BINARY(relu_bwd, v <= 0 ? 0.0f : d)
-BINARY(gelu_bwd, vmath_gelu_bwd(d, v))
-BINARY(gelu_tanh_bwd, vmath_gelu_tanh_bwd(d, v))
-BINARY(tanh_bwd, d *((1.0f - v) * (1.0f + v)))
-BINARY(sigmoid_bwd, d *(v *(1.0f - v)))
-BINARY(silu_bwd, vmath_silu_bwd(d, v))
+BINARY(CPU_CLONES, add, d + v)
+BINARY(CPU_CLONES, relu_bwd, v <= 0 ? 0.0f : d)
+BINARY(CPU_CLONES_FMA, gelu_bwd, fmath_gelu_bwd(d, v))
+BINARY(CPU_CLONES_FMA, gelu_tanh_bwd, fmath_gelu_tanh_bwd(d, v))
+BINARY(CPU_CLONES, tanh_bwd, d *((1.0f - v) * (1.0f + v)))
+BINARY(CPU_CLONES, sigmoid_bwd, d *(v *(1.0f - v)))
+BINARY(CPU_CLONES, silu_bwd, vmath_silu_bwd(d, v))
 
 static unary_fn *
 find_unary(const struct kernel_sig *sig)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vmath: exp, log, tanh, the normal distribution and their kin, for vector loops.
+ * vmath: exp, log, tanh and their kin, for vector loops.
  *
  * Branch-free functions that the compiler vectorizes when they are inlined
  * into a loop (libm's stay scalar). What cancels or underflows runs in double,
@@ -202,74 +202,6 @@ vmath_tanh(float x)
     p = p * z - 3.33332819422e-1f;
     p = p * z * x + x;
     return a < 0.625f ? p : vmath_copysign(big, x);
-}
-
-/* Phi(x), the normal distribution function, given e = e^(-x x / 2), to 2^-25
- * in both tails: Phi(-a) = e t P(t), t = 1 / (1 + a / 4), where t P(t) is a
- * minimax fit to erfcx(a / sqrt 2) / 2 on [0, 14.5]; beyond, e is 0. */
-static inline double
-vmath_phi_of(double x, double e)
-{
-    const double a = x < 0 ? -x : x;
-    const double t = vmath_inverse(1.0 + 0.25 * (a > 64.0 ? 64.0 : a));
-    double p = 0.01689242103151659;
-    double tail;
-
-    p = p * t - 0.06453725282781188;
-    p = p * t + 0.05587967189468725;
-    p = p * t + 0.022610638903614165;
-    p = p * t + 0.017734929984054546;
-    p = p * t + 0.08385111198301327;
-    p = p * t + 0.0730128443598388;
-    p = p * t + 0.09528785016500288;
-    p = p * t + 0.09952145930483587;
-    p = p * t + 0.09974632951089119;
-    tail = p * t * e;
-    return x < 0 ? tail : 1.0 - tail;
-}
-
-/* GELU: x Phi(x) (Hendrycks, Gimpel, 2016) and its derivative
- * Phi(x) + x phi(x). */
-static inline float
-vmath_gelu(float x)
-{
-    const double d = (double)x;
-
-    return (float)(d * vmath_phi_of(d, vmath_exp_wide(-0.5 * (d * d))));
-}
-
-static inline float
-vmath_gelu_bwd(float dy, float x)
-{
-    const double d = (double)x, e = vmath_exp_wide(-0.5 * (d * d));
-
-    return (float)((double)dy *
-                   (vmath_phi_of(d, e) + d * (0.39894228040143268 * e)));
-}
-
-/* The tanh form: 0.5 x (1 + tanh u) = x sigmoid(2u), where
- * u = sqrt(2 / pi) (x + 0.044715 x^3). */
-static inline double
-vmath_gelu_2u(double x)
-{
-    return 1.5957691216057308 * (x + 0.044715 * (x * x * x));
-}
-
-static inline float
-vmath_gelu_tanh(float x)
-{
-    const double d = (double)x;
-
-    return (float)(d * vmath_sigmoid_wide(vmath_gelu_2u(d)));
-}
-
-static inline float
-vmath_gelu_tanh_bwd(float dy, float x)
-{
-    const double d = (double)x, s = vmath_sigmoid_wide(vmath_gelu_2u(d));
-    const double du = 1.5957691216057308 * (1.0 + 3 * 0.044715 * (d * d));
-
-    return (float)((double)dy * (s + (s * (1.0 - s)) * (d * du)));
 }
 
 static inline float
