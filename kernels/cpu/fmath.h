@@ -15,26 +15,30 @@
 /* A call that is left over keeps the whole loop from being vectorized. */
 #define FMATH_INLINE static inline __attribute__((always_inline))
 
-/* e^x within 2 ulps; 0 below e^-86, near the subnormal numbers, inf
- * above e^88. n ln 2 is taken off in two parts, the first exact (Cody, Waite);
- * the polynomial is Cephes' expf.c (S. L. Moshier). */
+/* Loops that use these go into functions marked CPU_CLONES_FMA: fused
+ * multiply-adds are part of the results.
+ *
+ * e^x within 1 ulp; 0 below e^-86, near the subnormal numbers, inf above e^88.
+ * n ln 2 is taken off in two parts (Cody, Waite); the polynomial is Cephes'
+ * expf.c (S. L. Moshier). */
 FMATH_INLINE float
 fmath_exp(float x)
 {
     const float magic = 0x1.8p23f; /* adding it rounds to an integer */
     const float low = x < -86.0f ? -86.0f : x;
     const float v = low > 89.0f ? 89.0f : low; /* NaN stays */
-    const float t = v * 0x1.715476p+0f + magic;
+    const float t = __builtin_fmaf(v, 0x1.715476p+0f, magic);
     const float n = t - magic;
-    const float r = v - n * 0.693359375f - n * -2.12194440e-4f;
+    float r = __builtin_fmaf(n, -0x1.62e43p-1f, v);
     float p = 1.9875691500e-4f;
 
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = 1.0f + (r + p * (r * r));
+    r = __builtin_fmaf(n, 0x1.05c61p-29f, r);
+    p = __builtin_fmaf(p, r, 1.3981999507e-3f);
+    p = __builtin_fmaf(p, r, 8.3334519073e-3f);
+    p = __builtin_fmaf(p, r, 4.1665795894e-2f);
+    p = __builtin_fmaf(p, r, 1.6666665459e-1f);
+    p = __builtin_fmaf(p, r, 5.0000001201e-1f);
+    p = 1.0f + __builtin_fmaf(p, r * r, r);
     /* 2^n in two steps: n may be 128. */
     p *= vmath_float((vmath_bits(t) << 23) + (126u << 23));
     p *= 2.0f;
@@ -42,9 +46,7 @@ fmath_exp(float x)
 }
 
 /* ---- float32 with a remainder --------------------------------------------- *
- * A value of more than 24 bits is h + l, l below half a place of h. Loops that
- * use these go into functions marked CPU_CLONES_FMA: fused multiply-adds are
- * part of the results. */
+ * A value of more than 24 bits is h + l, l below half a place of h. */
 
 /* e^(h + l) for h <= 0 within 1 ulp, as a product of two factors: the second,
  * a power of 2, may take the first below the normal numbers. */

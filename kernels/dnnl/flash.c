@@ -94,7 +94,7 @@ lanes_sum(float *sum)
 }
 
 /* x = e^(x - shift); the sum. */
-CPU_CLONES static float
+CPU_CLONES_FMA static float
 row_exp(float *x, float shift, int64_t n)
 {
     float sum[TILE_COLS] = {0};
