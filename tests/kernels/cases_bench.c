@@ -215,28 +215,34 @@ bench_pool(enum op op, enum dtype t, struct kcase *c)
     }
 }
 
+/* 16 x 256 tokens of 256 classes, or as many predictions. */
 static bool
 bench_loss(enum op op, enum dtype t, struct kcase *c)
 {
-    const bool classes = op == OP_CROSS_ENTROPY || op == OP_CROSS_ENTROPY_BWD ||
-                         op == OP_CORRECT;
-    const bool backward = op == OP_CROSS_ENTROPY_BWD || op == OP_MSE_BWD ||
-                          op == OP_L1_BWD || op == OP_BCE_WITH_LOGITS_BWD;
+    const bool metric = op == OP_CORRECT || op == OP_CONFUSION;
+    const bool classes = metric || op == OP_CROSS_ENTROPY || op == OP_NLL ||
+                         op == OP_CROSS_ENTROPY_BWD || op == OP_NLL_BWD;
+    const bool backward = c->sig.n_in == 4;
     const int at = backward ? 1 : 0;
+    const struct tensor_desc x = tensor_make(t, 3, (int64_t[]){16, 256, 256});
 
     if (t != DTYPE_F32)
         return false;
     if (backward)
         c->sig.in[0] = cases_scalar(t);
-    c->classes = 1000;
-    c->sig.in[at] = cases_matrix(t, 4096, 1000);
-    c->sig.in[at + 1] = classes ? cases_vector(DTYPE_I32, 4096) : c->sig.in[at];
+    c->classes = 256;
+    c->sig.in[at] = x;
+    c->sig.in[at + 1] = classes ? cases_matrix(DTYPE_I32, 16, 256) : x;
     c->fill[at + 1] = classes ? CHECK_CLASS : CHECK_PROB;
-    if (op != OP_CORRECT)
+    if (!metric)
         c->sig.in[at + 2] = cases_scalar(t);
     c->sig.params.loss.has_ignore_index = true;
     c->sig.params.loss.ignore_index = -100;
-    c->sig.out[0] = backward ? c->sig.in[at] : cases_scalar(t);
+    c->sig.params.loss.beta = c->sig.params.loss.delta = 1;
+    c->sig.params.loss.factor = 1;
+    c->sig.out[0] = backward             ? x
+                    : op == OP_CONFUSION ? cases_matrix(t, 256, 256)
+                                         : cases_scalar(t);
     return true;
 }
 
@@ -484,6 +490,15 @@ cases_bench(enum op op, enum dtype t, struct kcase *c)
     case OP_L1_BWD:
     case OP_BCE_WITH_LOGITS:
     case OP_BCE_WITH_LOGITS_BWD:
+    case OP_NLL:
+    case OP_NLL_BWD:
+    case OP_SMOOTH_L1:
+    case OP_SMOOTH_L1_BWD:
+    case OP_HUBER:
+    case OP_HUBER_BWD:
+    case OP_KL_DIV:
+    case OP_KL_DIV_BWD:
+    case OP_CONFUSION:
     case OP_CORRECT: return bench_loss(op, t, c);
     case OP_ADD:
     case OP_SUB:

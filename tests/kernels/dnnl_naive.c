@@ -63,6 +63,51 @@ linear_element(const struct kernel_sig *sig, const void *const in[OP_MAX_IN],
         add_bias(sig, in, col, s);
 }
 
+/* Element (row, col) of entry e of a stack of matrices. */
+static double
+stacked(const struct tensor_desc *t, const void *data, int64_t e, int64_t row,
+        int64_t col, bool transposed)
+{
+    const int64_t rows = t->dim[t->rank - 2];
+
+    return transposed ? at2(t, data, e * rows + col, row)
+                      : at2(t, data, e * rows + row, col);
+}
+
+/* y = a b; da = dy b^T; db = a^T dy, for factors that may lie transposed. */
+static void
+matmul_element(const struct kernel_sig *sig, const void *const in[OP_MAX_IN],
+               int64_t at, struct sum *s)
+{
+    const struct tensor_desc *t = sig->in;
+    const struct tensor_desc *out = &sig->out[0];
+    const bool a_t = sig->params.matmul.a_transposed;
+    const bool b_t = sig->params.matmul.b_transposed;
+    const bool out_t = sig->op == OP_MATMUL_DA   ? a_t
+                       : sig->op == OP_MATMUL_DB ? b_t
+                                                 : false;
+    const int64_t cols = out->dim[out->rank - 1];
+    const int64_t rows = out->dim[out->rank - 2];
+    const int64_t e = at / (rows * cols);
+    const int64_t lies_row = at / cols % rows, lies_col = at % cols;
+    const int64_t row = out_t ? lies_col : lies_row;
+    const int64_t col = out_t ? lies_row : lies_col;
+    const int64_t length =
+        op_reduce_length(sig->op, &sig->params, sig->in, sig->out);
+
+    for (int64_t k = 0; k < length; k++) {
+        if (sig->op == OP_MATMUL)
+            add_product(s, stacked(&t[0], in[0], e, row, k, a_t),
+                        stacked(&t[1], in[1], e, k, col, b_t));
+        else if (sig->op == OP_MATMUL_DA) /* dy[row,k] b[col,k] */
+            add_product(s, stacked(&t[0], in[0], e, row, k, false),
+                        stacked(&t[1], in[1], e, col, k, b_t));
+        else /* a[k,row] dy[k,col] */
+            add_product(s, stacked(&t[1], in[1], e, k, row, a_t),
+                        stacked(&t[0], in[0], e, k, col, false));
+    }
+}
+
 /* Input position of output position o under tap k along axis i; -1: outside. */
 static int64_t
 tap(const struct kernel_sig *sig, int i, int64_t o, int64_t k, int64_t size)
@@ -165,6 +210,9 @@ dnnl_naive_element(const struct kernel_sig *sig,
         conv_dx_element(sig, in, index, &s);
     else if (sig->op == OP_CONV2D_DW)
         conv_dw_element(sig, in, index, &s);
+    else if (sig->op == OP_MATMUL || sig->op == OP_MATMUL_DA ||
+             sig->op == OP_MATMUL_DB)
+        matmul_element(sig, in, at, &s);
     else
         linear_element(sig, in, at, &s);
     *value = s.value;

@@ -142,6 +142,44 @@ check_linear(enum op op, bool bias)
         }
 }
 
+/* [entries,rows,cols], or [entries,cols,rows]. */
+static struct tensor_desc
+stack(enum dtype t, int64_t n, int64_t rows, int64_t cols, bool transposed)
+{
+    return tensor_make(
+        t, 3,
+        (int64_t[]){n, transposed ? cols : rows, transposed ? rows : cols});
+}
+
+/* Both factors either way round; entries that threads share, one, a long sum
+ * (with more threads than entries in checkkern). */
+static void
+test_dnnl_matmul(void **state)
+{
+    static const int64_t shapes[][4] = {
+        {1, 17, 33, 10}, {3, 9, 40, 17}, {2, 2, 3000, 3}, {12, 64, 32, 64}};
+    static const enum op ops[] = {OP_MATMUL, OP_MATMUL_DA, OP_MATMUL_DB};
+
+    (void)state;
+    for (int i = 0; i < 4 * 4 * 3 * 3; i++) {
+        const int64_t *s = shapes[i % 4];
+        const bool a_t = i / 4 & 1, b_t = i / 8 & 1;
+        const enum op op = ops[i / 16 % 3];
+        const enum dtype t = float_dtypes[i / 48];
+        const struct tensor_desc a = stack(t, s[0], s[1], s[2], a_t);
+        const struct tensor_desc b = stack(t, s[0], s[2], s[3], b_t);
+        const struct tensor_desc y = stack(t, s[0], s[1], s[3], false);
+        struct kernel_sig sig = {.op = op, .n_in = 2, .n_out = 1, .threads = 1};
+
+        sig.params.matmul.a_transposed = a_t;
+        sig.params.matmul.b_transposed = b_t;
+        sig.in[0] = op == OP_MATMUL ? a : y;
+        sig.in[1] = op == OP_MATMUL_DB ? a : b;
+        sig.out[0] = op == OP_MATMUL ? y : op == OP_MATMUL_DA ? a : b;
+        check_sig(sig, false);
+    }
+}
+
 static void
 test_dnnl_linear(void **state)
 {
@@ -444,6 +482,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dnnl_linear),
+        cmocka_unit_test(test_dnnl_matmul),
         cmocka_unit_test(test_dnnl_linear_dx),
         cmocka_unit_test(test_dnnl_linear_dw),
         cmocka_unit_test(test_dnnl_linear_ranks),
