@@ -78,11 +78,10 @@ exp_below(float x, float max)
     return fmath_exp_of(d, (x - (d - back)) - (max + back));
 }
 
+/* e = e^(x - max), at most BLOCK of them; their sum. */
 CPU_CLONES_FMA static double
-block_exp_sum(const float *x, float max, int64_t n)
+block_exp(const float *x, float max, float *e, int64_t n)
 {
-    float e[BLOCK];
-
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         e[i] = exp_below(x[i], max);
@@ -100,23 +99,26 @@ block_shifted_sum(const float *x, float max, int64_t n)
     return lanes_sum_array(d, n);
 }
 
-/* dx = (p - share) g, share the smoothed weight of every class. */
-CPU_CLONES_FMA static void
-row_gradient(const float *x, float max, float inv_sum, float share, float g,
-             float *dx, int64_t n)
+/* dx = (p - share) g, from exponentials; share: the smoothed weight of every
+ * class. */
+CPU_CLONES static void
+row_gradient(float *dx, float inv_sum, float share, float g, int64_t n)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        dx[i] = (exp_below(x[i], max) * inv_sum - share) * g;
+        dx[i] = (dx[i] * inv_sum - share) * g;
 }
 
+/* e: NULL, or where the row's exponentials go. */
 static double
-row_exp_sum(const float *x, float max, int64_t n)
+row_exp_sum(const float *x, float max, float *e, int64_t n)
 {
+    float buf[BLOCK];
     double sum = 0;
 
     for (int64_t i = 0; i < n; i += BLOCK)
-        sum += block_exp_sum(x + i, max, n - i < BLOCK ? n - i : BLOCK);
+        sum += block_exp(x + i, max, e != NULL ? e + i : buf,
+                         n - i < BLOCK ? n - i : BLOCK);
     return sum;
 }
 
@@ -126,7 +128,7 @@ row_loss(const struct rows_args *a, const float *x, int64_t t)
 {
     const int64_t n = a->r.classes;
     const float max = row_max(x, n);
-    const double log_sum = log(row_exp_sum(x, max, n));
+    const double log_sum = log(row_exp_sum(x, max, NULL, n));
     const double nll = log_sum - ((double)x[t] - (double)max);
     double shifted = 0;
 
@@ -197,17 +199,15 @@ backward_row(const struct rows_args *a, int64_t row)
     float *dx = a->dx + row * n;
     const double share = a->smoothing / (double)n;
     double inv_sum, p;
-    float max;
 
     if (class_rows_ignored(&a->r, t) || !class_rows_in_range(&a->r, t)) {
         for (int64_t i = 0; i < n; i++)
             dx[i] = class_rows_ignored(&a->r, t) ? 0.0f : NAN;
         return;
     }
-    max = row_max(x, n);
-    inv_sum = 1 / row_exp_sum(x, max, n);
-    row_gradient(x, max, (float)inv_sum, (float)share, a->g, dx, n);
-    p = vmath_exp_wide((double)x[t] - (double)max) * inv_sum;
+    inv_sum = 1 / row_exp_sum(x, row_max(x, n), dx, n);
+    p = (double)dx[t] * inv_sum;
+    row_gradient(dx, (float)inv_sum, (float)share, a->g, n);
     dx[t] = (float)(p - share - (1 - a->smoothing)) * a->g;
 }
 
