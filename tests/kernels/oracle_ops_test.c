@@ -153,11 +153,16 @@ run_on(struct run *r, const struct kernel *k, struct err *err)
 
 /* ---- comparing ----------------------------------------------------------- */
 
+/* Tensors of a file may lie at any address. */
 static double
 get(const void *data, const struct tensor_desc *t, int64_t i)
 {
-    return t->dtype == DTYPE_BOOL ? (double)((const uint8_t *)data)[i]
-                                  : check_get(data, t->dtype, i);
+    const size_t size = dtype_size_bytes(t->dtype);
+    _Alignas(8) uint8_t one[8];
+
+    memcpy(one, (const uint8_t *)data + (size_t)i * size, size);
+    return t->dtype == DTYPE_BOOL ? (double)one[0]
+                                  : check_get(one, t->dtype, 0);
 }
 
 /* PyTorch takes gelu as x (1 + t) / 2, t = erf(x / sqrt 2) or tanh(u): far on

@@ -217,7 +217,7 @@ add_front(struct graph *g, int value, int i)
 {
     const struct tensor_desc one = tensor_make(DTYPE_F32, 1, (int64_t[]){1});
     struct err err;
-    char name[16];
+    char name[32];
     int in[2] = {value, 0}, id;
 
     snprintf(name, sizeof(name), "one%d", i);
@@ -242,7 +242,7 @@ static int
 add_source(struct graph *g, const struct combination *c, int i, bool by_hand)
 {
     const struct tensor_desc *t = &c->call->sig.in[i];
-    char name[16];
+    char name[32];
     int id;
 
     if (t->dtype == DTYPE_NONE)
