@@ -229,6 +229,8 @@ static const char *const optimizers[] = {
     "{'sgd': {'lr': 0.05, 'weight_decay': 0.1}}",
     "{'adam': {'lr': 0.01, 'eps': 0.01}}",
     "{'adamw': {'lr': 0.01, 'eps': 0.01, 'weight_decay': 0.1}}",
+    "{'adagrad': {'lr': 0.01, 'eps': 0.01}}",
+    "{'rmsprop': {'lr': 0.001, 'eps': 0.01, 'momentum': 0.5}}",
     "[{'match': ['head.*'], 'sgd': {'lr': 0.05}}, {'adam': {'lr': 0.01, "
     "'eps': 0.01}}]",
 };
@@ -244,6 +246,8 @@ put_settings(struct draw *d, const char *dtype)
         UPDATES, accumulate);
     if (below(d, 2))
         put(d, ", 'clip_grad_norm': 0.5");
+    if (below(d, 2))
+        put(d, ", 'ema': {'decay': 0.9}");
     if (below(d, 2))
         put(d, ", 'recompute': ['block*']");
     put(d, "}, 'checkpoint': {'keep': 9}}");
