@@ -2,6 +2,7 @@
 #include "engine/worker_check.h"
 
 #include "engine/pass/autocast.h"
+#include "engine/pass/autodiff.h"
 #include "engine/run/ckpt.h"
 #include "engine/run/optimizer.h"
 #include "engine/run/policy.h"
@@ -295,7 +296,8 @@ worker_check(const char *path)
 static int
 check_data(const struct spec *spec, struct err *err)
 {
-    struct graph *graph = NULL;
+    const struct autodiff_options plain = {.wgrad_pytorch = false};
+    struct graph *graph = NULL, *trained = NULL;
     struct source s;
     int rc = source_open(spec, &s, err);
 
@@ -306,6 +308,9 @@ check_data(const struct spec *spec, struct err *err)
                      err);
     if (rc == 0)
         rc = source_check_model(&s, graph, err);
+    if (rc == 0)
+        rc = autodiff_apply(graph, &plain, &trained, err);
+    graph_destroy(&trained);
     graph_destroy(&graph);
     source_close(&s);
     return rc;

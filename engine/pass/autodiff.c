@@ -170,6 +170,21 @@ mark_gets(struct autodiff *ad)
     }
 }
 
+/* A weight that the loss does not hang on would never be trained. */
+static int
+check_reached(const struct autodiff *ad, struct err *err)
+{
+    const struct graph *g = ad->copy.from;
+
+    for (int i = 0; i < graph_n_params(g); i++)
+        if (ad->sink[graph_param_value(g, i)].expected == 0)
+            return err_set(err, ERR_SPEC,
+                           "model: %s: no gradient reaches it: the loss does "
+                           "not depend on what its layer makes",
+                           graph_param_at(g, i)->name);
+    return 0;
+}
+
 /* ---- the forward part, without outputs that nobody reads ----------------- */
 
 static int
@@ -509,7 +524,9 @@ autodiff_apply(const struct graph *in, const struct autodiff_options *options,
     if (rc != 0)
         goto out;
     mark_gets(&ad);
-    rc = copy_forward(&ad, err);
+    rc = check_reached(&ad, err);
+    if (rc == 0)
+        rc = copy_forward(&ad, err);
     if (rc == 0)
         rc = append_backward(&ad, err);
     if (rc != 0)

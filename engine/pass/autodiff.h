@@ -7,7 +7,8 @@
  * in one GRAPH_GRAD value per parameter. Backward of an op runs in the dtype
  * its forward ran in; a cast's gradient is a cast; parameter gradients are
  * float32: products write it directly, or through half when wgrad_pytorch.
- * Only what a parameter needs is computed. Outputs nobody reads become -1.
+ * Only what a parameter needs is computed. Outputs nobody reads become -1. A
+ * parameter that the loss does not depend on is ERR_SPEC, by name.
  */
 #ifndef ENGINE_PASS_AUTODIFF_H
 #define ENGINE_PASS_AUTODIFF_H

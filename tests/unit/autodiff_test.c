@@ -376,6 +376,41 @@ test_autodiff_computes_only_what_is_needed(void **state)
     graph_destroy(&g);
 }
 
+/* Nothing reads "side"; of "gate" only a mask is made. */
+static void
+test_autodiff_refuses_weights_out_of_reach(void **state)
+{
+    static const struct {
+        const char *model, *sentence;
+    } cases[] = {
+        {"[{\"name\": \"side\", \"linear\": {\"out_features\": 4}}, "
+         "{\"name\": \"main\", \"linear\": {\"out_features\": 3}, "
+         "\"input\": \"input\"}]",
+         "model: side.weight: no gradient reaches it"},
+        {"[{\"name\": \"main\", \"linear\": {\"out_features\": 3}}, "
+         "{\"name\": \"gate\", \"linear\": {\"out_features\": 3}, "
+         "\"input\": \"input\"}, {\"name\": \"k\", \"gt\": {\"value\": 0}}, "
+         "{\"where\": {\"value\": 0}, \"input\": [\"k\", \"main\"]}]",
+         "model: gate.weight: no gradient reaches it"},
+    };
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct graph *g =
+            model_graph(cases[i].model, "cross_entropy", &rows, BUILD_TRAIN, 5);
+        struct graph *out = NULL;
+        struct err err;
+
+        assert_int_equal(
+            autodiff_apply(g, &(struct autodiff_options){0}, &out, &err),
+            ERR_SPEC);
+        assert_null(out);
+        if (strncmp(err.msg, cases[i].sentence, strlen(cases[i].sentence)) != 0)
+            fail_msg("%s", err.msg);
+        graph_destroy(&g);
+    }
+}
+
 static void
 test_autodiff_norm_without_affine(void **state)
 {
@@ -484,6 +519,7 @@ main(void)
         cmocka_unit_test(test_autodiff_wgrad_rounding),
         cmocka_unit_test(test_autodiff_half_is_near_float32),
         cmocka_unit_test(test_autodiff_computes_only_what_is_needed),
+        cmocka_unit_test(test_autodiff_refuses_weights_out_of_reach),
         cmocka_unit_test(test_autodiff_norm_without_affine),
         cmocka_unit_test(test_autodiff_gradient_values),
         cmocka_unit_test(test_autodiff_cast_of_activation_casts_back),
