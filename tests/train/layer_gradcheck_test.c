@@ -37,7 +37,11 @@ struct example {
     enum spec_layer_kind kind;
     enum feed feed;
     const char *layers; /* ' stands for " */
+    const char *loss;   /* NULL: mse on two numbers a sample */
 };
+
+/* What a model ends in. */
+#define HEAD "'flatten', {'name': 'head', 'linear': {'out_features': 2}}"
 
 /* What each layer is fed: something that depends on parameters. */
 static const char *const stem[] = {
@@ -63,137 +67,193 @@ static const struct build_data data_of[] = {
 static const struct example examples[] = {
     {L(SEQUENTIAL), ROWS,
      "{'sequential': ['tanh', {'linear': "
-     "{'out_features': 3}}]}"},
+     "{'out_features': 3}}]}",
+     NULL},
     {L(RESIDUAL), ROWS,
      "{'residual': [{'linear': {'out_features': 6}}, "
-     "'tanh']}"},
+     "'tanh']}",
+     NULL},
     {L(RESIDUAL), IMAGE,
      "{'residual': {'body': [{'conv2d': {'out_channels': 3, 'kernel_size': 3, "
      "'padding': 1, 'stride': 2}}], 'shortcut': [{'conv2d': {'out_channels': "
-     "3, 'kernel_size': 1, 'stride': 2, 'bias': false}}]}}"},
-    {L(LINEAR), SEQUENCE, "{'linear': {'out_features': 5}}"},
+     "3, 'kernel_size': 1, 'stride': 2, 'bias': false}}]}}",
+     NULL},
+    {L(LINEAR), SEQUENCE, "{'linear': {'out_features': 5}}", NULL},
     {L(CONV1D), SIGNAL,
      "{'conv1d': {'out_channels': 6, 'kernel_size': 3, "
-     "'stride': 2, 'groups': 2}}"},
+     "'stride': 2, 'groups': 2}}",
+     NULL},
     {L(CONV2D), IMAGE,
      "{'conv2d': {'out_channels': 4, 'kernel_size': [3, 2], "
-     "'padding': 1, 'groups': 2}}"},
+     "'padding': 1, 'groups': 2}}",
+     NULL},
     {L(CONV_TRANSPOSE2D), IMAGE,
      "{'conv_transpose2d': {'out_channels': 4, 'kernel_size': 3, 'stride': 2, "
-     "'padding': 1, 'output_padding': 1, 'groups': 2}}"},
+     "'padding': 1, 'output_padding': 1, 'groups': 2}}",
+     NULL},
     {L(MATMUL), SEQUENCE,
      "{'matmul': {'transpose_b': true}, 'input': "
-     "['stem', 'stem']}"},
+     "['stem', 'stem']}",
+     NULL},
     {L(BMM), SEQUENCE,
      "{'name': 't', 'transpose': {'dim0': 1, 'dim1': 2}}, "
-     "{'bmm': {}, 'input': ['stem', 't']}"},
-    {L(EMBEDDING), TOKENS, "'tanh'"},
+     "{'bmm': {}, 'input': ['stem', 't']}",
+     NULL},
+    {L(EMBEDDING), TOKENS, "'tanh'", NULL},
     {L(POSITIONAL_EMBEDDING), TOKENS,
      "{'positional_embedding': "
-     "{'num_embeddings': 9}}"},
+     "{'num_embeddings': 9}}",
+     NULL},
     {L(MULTIHEAD_ATTENTION), SEQUENCE,
      "{'multihead_attention': {'num_heads': "
-     "2, 'is_causal': true}}"},
+     "2, 'is_causal': true}}",
+     NULL},
     {L(MULTIHEAD_ATTENTION), SEQUENCE,
      "{'name': 'kv', 'narrow': {'dim': 1, 'start': 1, 'length': 4}}, "
      "{'multihead_attention': {'num_heads': 2}, 'input': ['stem', 'kv', "
-     "'kv']}"},
+     "'kv']}",
+     NULL},
     {L(SCALED_DOT_PRODUCT_ATTENTION), SEQUENCE,
      "{'name': 'qkv', 'linear': {'out_features': 12}}, "
-     "{'scaled_dot_product_attention': {'num_heads': 2}}"},
-    {L(BATCH_NORM1D), ROWS, "'batch_norm1d'"},
-    {L(BATCH_NORM1D), SIGNAL, "'batch_norm1d'"},
-    {L(BATCH_NORM2D), IMAGE, "'batch_norm2d'"},
-    {L(LAYER_NORM), SEQUENCE, "'layer_norm'"},
-    {L(LAYER_NORM), IMAGE, "{'layer_norm': {'normalized_shape': [4, 6, 5]}}"},
-    {L(GROUP_NORM), IMAGE, "{'group_norm': {'num_groups': 2}}"},
-    {L(RMS_NORM), SEQUENCE, "'rms_norm'"},
-    {L(RELU), ROWS, "'relu'"},
-    {L(PRELU), ROWS, "{'prelu': {'num_parameters': 6}}"},
-    {L(PRELU), IMAGE, "'prelu'"},
-    {L(GELU), ROWS, "'gelu'"},
-    {L(GELU), ROWS, "{'gelu': {'approximate': 'tanh'}}"},
-    {L(TANH), ROWS, "'tanh'"},
-    {L(SIGMOID), ROWS, "'sigmoid'"},
-    {L(SILU), ROWS, "'silu'"},
-    {L(SOFTPLUS), ROWS, "{'softplus': {'beta': 2.0}}"},
-    {L(EXP), ROWS, "'exp'"},
-    {L(LOG), ROWS, "'exp', {'add': {'value': 0.5}}, 'log'"},
-    {L(POW), ROWS, "{'pow': {'exponent': 3.0}}"},
-    {L(RECIPROCAL), ROWS, "'exp', 'reciprocal'"},
-    {L(RSQRT), ROWS, "'exp', 'rsqrt'"},
-    {L(DROPOUT), ROWS, "{'dropout': {'p': 0.3}}"},
-    {L(IDENTITY), ROWS, "'identity'"},
+     "{'scaled_dot_product_attention': {'num_heads': 2}}",
+     NULL},
+    {L(BATCH_NORM1D), ROWS, "'batch_norm1d'", NULL},
+    {L(BATCH_NORM1D), SIGNAL, "'batch_norm1d'", NULL},
+    {L(BATCH_NORM2D), IMAGE, "'batch_norm2d'", NULL},
+    {L(LAYER_NORM), SEQUENCE, "'layer_norm'", NULL},
+    {L(LAYER_NORM), IMAGE, "{'layer_norm': {'normalized_shape': [4, 6, 5]}}",
+     NULL},
+    {L(GROUP_NORM), IMAGE, "{'group_norm': {'num_groups': 2}}", NULL},
+    {L(RMS_NORM), SEQUENCE, "'rms_norm'", NULL},
+    {L(RELU), ROWS, "'relu'", NULL},
+    {L(PRELU), ROWS, "{'prelu': {'num_parameters': 6}}", NULL},
+    {L(PRELU), IMAGE, "'prelu'", NULL},
+    {L(GELU), ROWS, "'gelu'", NULL},
+    {L(GELU), ROWS, "{'gelu': {'approximate': 'tanh'}}", NULL},
+    {L(TANH), ROWS, "'tanh'", NULL},
+    {L(SIGMOID), ROWS, "'sigmoid'", NULL},
+    {L(SILU), ROWS, "'silu'", NULL},
+    {L(SOFTPLUS), ROWS, "{'softplus': {'beta': 2.0}}", NULL},
+    {L(EXP), ROWS, "'exp'", NULL},
+    {L(LOG), ROWS, "'exp', {'add': {'value': 0.5}}, 'log'", NULL},
+    {L(POW), ROWS, "{'pow': {'exponent': 3.0}}", NULL},
+    {L(RECIPROCAL), ROWS, "'exp', 'reciprocal'", NULL},
+    {L(RSQRT), ROWS, "'exp', 'rsqrt'", NULL},
+    {L(DROPOUT), ROWS, "{'dropout': {'p': 0.3}}", NULL},
+    {L(IDENTITY), ROWS, "'identity'", NULL},
     {L(ADD), ROWS,
-     "{'name': 't', 'tanh': {}}, {'add': {}, 'input': ['stem', 't']}"},
+     "{'name': 't', 'tanh': {}}, {'add': {}, 'input': ['stem', 't']}", NULL},
     {L(SUB), SEQUENCE,
      "{'name': 'm', 'mean': {'dim': 1, 'keepdim': true}}, {'sub': {}, "
-     "'input': ['stem', 'm']}"},
+     "'input': ['stem', 'm']}",
+     NULL},
     {L(MUL), IMAGE,
      "{'name': 'g', 'adaptive_avg_pool2d': {'output_size': 1}}, {'mul': {}, "
-     "'input': ['g', 'stem']}"},
+     "'input': ['g', 'stem']}",
+     NULL},
     {L(DIV), ROWS,
      "{'name': 'e', 'exp': {}}, {'div': {}, 'input': ['stem', "
-     "'e']}"},
+     "'e']}",
+     NULL},
     {L(EQ), ROWS,
      "{'name': 'k', 'eq': {'value': 0.0}}, {'where': {}, 'input': "
-     "['k', 'input', 'stem']}"},
+     "['k', 'input', 'stem']}",
+     NULL},
     {L(NE), TOKENS,
      "{'name': 'k', 'ne': {'value': 3}, 'input': 'input'}, "
      "{'name': 'k3', 'unflatten': {'dim': 1, "
      "'unflattened_size': [6, 1]}}, {'where': {'value': 0.5}, "
-     "'input': ['k3', 'stem']}"},
+     "'input': ['k3', 'stem']}",
+     NULL},
     {L(LT), ROWS,
      "{'name': 'k', 'lt': {'value': 0.1}}, {'where': {'value': "
-     "-0.5}, 'input': ['k', 'stem']}"},
+     "-0.5}, 'input': ['k', 'stem']}",
+     NULL},
     {L(LE), ROWS,
      "{'name': 'k', 'le': {'value': 0.1}}, {'where': {'value': "
-     "-0.5}, 'input': ['k', 'stem']}"},
+     "-0.5}, 'input': ['k', 'stem']}",
+     NULL},
     {L(GT), ROWS,
      "{'name': 'h', 'tanh': {}}, {'name': 'k', 'gt': {}, 'input': "
      "['stem', 'h']}, {'where': {}, 'input': ['k', 'stem', "
-     "'h']}"},
+     "'h']}",
+     NULL},
     {L(GE), ROWS,
      "{'name': 'k', 'ge': {'value': 0.1}}, {'where': {'value': "
-     "-0.5}, 'input': ['k', 'stem']}"},
+     "-0.5}, 'input': ['k', 'stem']}",
+     NULL},
     {L(WHERE), ROWS,
      "{'name': 'k', 'gt': {'value': 0.0}}, {'name': 't', "
      "'tanh': {}, 'input': 'stem'}, {'where': {}, 'input': "
-     "['k', 't', 'stem']}"},
+     "['k', 't', 'stem']}",
+     NULL},
     {L(COSINE_SIMILARITY), SEQUENCE,
      "{'name': 't', 'linear': {'out_features': 4}}, {'cosine_similarity': "
-     "{'dim': 2}, 'input': ['stem', 't']}"},
-    {L(SOFTMAX), SEQUENCE, "{'softmax': {'dim': 1}}"},
-    {L(LOG_SOFTMAX), SEQUENCE, "{'log_softmax': {'dim': -1}}"},
-    {L(SUM), IMAGE, "{'sum': {'dim': [2, 3]}}"},
-    {L(MEAN), SEQUENCE, "{'mean': {'dim': 1}}"},
-    {L(PROD), SEQUENCE, "{'prod': {'dim': 2, 'keepdim': true}}"},
-    {L(CUMSUM), SEQUENCE, "{'cumsum': {'dim': 1}}"},
-    {L(NORM), SEQUENCE, "{'norm': {'dim': 2}}"},
-    {L(LOGSUMEXP), SEQUENCE, "{'logsumexp': {'dim': 1}}"},
-    {L(MAX_POOL2D), IMAGE, "{'max_pool2d': {'kernel_size': 2}}"},
-    {L(AVG_POOL2D), IMAGE, "{'avg_pool2d': {'kernel_size': 2}}"},
+     "{'dim': 2}, 'input': ['stem', 't']}",
+     NULL},
+    {L(SOFTMAX), SEQUENCE, "{'softmax': {'dim': 1}}", NULL},
+    {L(LOG_SOFTMAX), SEQUENCE, "{'log_softmax': {'dim': -1}}", NULL},
+    {L(SUM), IMAGE, "{'sum': {'dim': [2, 3]}}", NULL},
+    {L(MEAN), SEQUENCE, "{'mean': {'dim': 1}}", NULL},
+    {L(PROD), SEQUENCE, "{'prod': {'dim': 2, 'keepdim': true}}", NULL},
+    {L(CUMSUM), SEQUENCE, "{'cumsum': {'dim': 1}}", NULL},
+    {L(NORM), SEQUENCE, "{'norm': {'dim': 2}}", NULL},
+    {L(LOGSUMEXP), SEQUENCE, "{'logsumexp': {'dim': 1}}", NULL},
+    {L(MAX_POOL2D), IMAGE, "{'max_pool2d': {'kernel_size': 2}}", NULL},
+    {L(AVG_POOL2D), IMAGE, "{'avg_pool2d': {'kernel_size': 2}}", NULL},
     {L(ADAPTIVE_AVG_POOL2D), IMAGE,
      "{'adaptive_avg_pool2d': {'output_size': "
-     "[2, 3]}}"},
+     "[2, 3]}}",
+     NULL},
     {L(UPSAMPLE), IMAGE,
      "{'upsample': {'scale_factor': 2, 'mode': "
-     "'bilinear'}}"},
-    {L(FLATTEN), IMAGE, "{'flatten': {'start_dim': 2}}"},
+     "'bilinear'}}",
+     NULL},
+    {L(FLATTEN), IMAGE, "{'flatten': {'start_dim': 2}}", NULL},
     {L(UNFLATTEN), ROWS,
      "{'unflatten': {'dim': 1, 'unflattened_size': [2, "
-     "3]}}"},
-    {L(RESHAPE), SEQUENCE, "{'reshape': {'shape': [3, -1]}}"},
-    {L(TRANSPOSE), SEQUENCE, "{'transpose': {'dim0': 1, 'dim1': 2}}"},
-    {L(NARROW), SEQUENCE, "{'narrow': {'dim': 1, 'start': 2, 'length': 3}}"},
+     "3]}}",
+     NULL},
+    {L(RESHAPE), SEQUENCE, "{'reshape': {'shape': [3, -1]}}", NULL},
+    {L(TRANSPOSE), SEQUENCE, "{'transpose': {'dim0': 1, 'dim1': 2}}", NULL},
+    {L(NARROW), SEQUENCE, "{'narrow': {'dim': 1, 'start': 2, 'length': 3}}",
+     NULL},
     {L(CAT), IMAGE,
      "{'name': 't', 'tanh': {}}, {'cat': {'dim': 1}, 'input': "
-     "['stem', 't', 'stem']}"},
+     "['stem', 't', 'stem']}",
+     NULL},
     {L(STACK), ROWS,
      "{'name': 't', 'tanh': {}}, {'stack': {'dim': 1}, "
-     "'input': ['t', 'stem']}"},
+     "'input': ['t', 'stem']}",
+     NULL},
+    {L(SEQUENTIAL), TOKENS,
+     "{'name': 'decoder', 'gpt': {'vocab_size': 7, 'block_size': 6, 'n_layer': "
+     "1, 'n_head': 2, 'n_embd': 8, 'dropout': 0.1}, 'input': 'input'}, "
+     "{'name': 'beside', 'linear': {'out_features': 7}, 'input': 'stem'}, "
+     "{'add': {}, 'input': ['decoder', 'beside']}",
+     NULL},
+};
+
+/* Every loss, and class scores of every kind. */
+static const struct example losses[] = {
+    {L(LINEAR), ROWS, HEAD, "'mse'"},
+    {L(LINEAR), ROWS, HEAD, "'l1'"},
+    {L(LINEAR), ROWS, HEAD, "{'smooth_l1': {'beta': 0.25}}"},
+    {L(LINEAR), ROWS, HEAD, "{'huber': {'delta': 0.5}}"},
+    {L(LINEAR), ROWS, HEAD, "'bce_with_logits'"},
+    {L(LINEAR), ROWS, HEAD ", 'log_softmax'", "'kl_div'"},
+    {L(LINEAR), ROWS, HEAD ", 'log_softmax'",
+     "{'kl_div': {'log_target': true, 'reduction': 'batchmean'}}"},
+    {L(LINEAR), ROWS, "{'linear': {'out_features': 4}}",
+     "{'cross_entropy': {'label_smoothing': 0.1}}"},
+    {L(LINEAR), ROWS, "{'linear': {'out_features': 4}}, 'log_softmax'",
+     "'nll'"},
+    {L(EMBEDDING), TOKENS, "{'linear': {'out_features': 4}}",
+     "{'cross_entropy': {'ignore_index': 2}}"},
+    {L(CONV2D), IMAGE, "'tanh'", "'cross_entropy'"},
 };
 #undef L
+#define N_LOSSES   (int)(sizeof(losses) / sizeof(losses[0]))
 #define N_EXAMPLES (int)(sizeof(examples) / sizeof(examples[0]))
 
 /* ---- a model --------------------------------------------------------------*/
@@ -214,21 +274,26 @@ uniform(uint64_t *state)
     return (float)((double)(*state >> 40) * 0x1p-24 * 2 - 1);
 }
 
+static bool
+is_class_loss(const struct spec *spec)
+{
+    return spec->loss.kind == SPEC_LOSS_CROSS_ENTROPY ||
+           spec->loss.kind == SPEC_LOSS_NLL;
+}
+
 static struct spec *
 parse(const struct example *e)
 {
-    static const char head[] =
-        "{'data': {'train': {'format': 'npy', 'input': 'x', 'target': 'y'}, "
-        "'batch_size': 3}, 'loss': 'mse', 'optimizer': {'sgd': {'lr': 0.1}}, "
-        "'model': [";
-    static const char tail[] = ", 'flatten', {'name': 'head', 'linear': "
-                               "{'out_features': 2}}]}";
     struct spec_faults faults = {NULL, 0};
     struct spec *spec = NULL;
     char text[4096];
 
-    snprintf(text, sizeof(text), "%s%s, %s%s", head, stem[e->feed], e->layers,
-             tail);
+    snprintf(text, sizeof(text),
+             "{'data': {'train': {'format': 'npy', 'input': 'x', 'target': "
+             "'y'}, 'batch_size': 3}, 'optimizer': {'sgd': {'lr': 0.1}}, "
+             "'loss': %s, 'model': [%s, %s%s]}",
+             e->loss != NULL ? e->loss : "'mse'", stem[e->feed], e->layers,
+             e->loss != NULL ? "" : ", " HEAD);
     for (char *p = text; *p != '\0'; p++)
         if (*p == '\'')
             *p = '"';
@@ -239,18 +304,36 @@ parse(const struct example *e)
     return spec;
 }
 
+/* Numbers in (0, 1), which are probabilities too; or classes. */
+static void
+fill_target(struct model *m, uint64_t *state)
+{
+    const int t = graph_input_value(m->graph, GRAPH_INPUT_TARGET);
+    const int64_t n = exact_n_elems(m->exact, t);
+    double *exact = exact_value(m->exact, t);
+
+    m->target = aligned_alloc(64, ((size_t)n * 4 / 64 + 1) * 64);
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t class = (int32_t)(i * 3 % 4);
+
+        m->target[i] = (uniform(state) + 1.01f) / 2.02f;
+        exact[i] = (double)m->target[i];
+        if (!is_class_loss(m->spec))
+            continue;
+        memcpy(&m->target[i], &class, sizeof(class));
+        exact[i] = class;
+    }
+}
+
 static void
 fill_inputs(struct model *m, const struct example *e)
 {
     uint64_t state = (uint64_t)e->kind + 1;
     const int x = graph_input_value(m->graph, GRAPH_INPUT_X);
-    const int t = graph_input_value(m->graph, GRAPH_INPUT_TARGET);
     double *exact_x = exact_value(m->exact, x);
-    double *exact_t = exact_value(m->exact, t);
 
     m->x_elems = exact_n_elems(m->exact, x);
     m->x = aligned_alloc(64, ((size_t)m->x_elems * 4 / 64 + 1) * 64);
-    m->target = aligned_alloc(64, 64);
     for (int64_t i = 0; i < m->x_elems; i++) {
         if (m->data.input_is_tokens) {
             const int32_t id = (int32_t)(i * 5 % 7);
@@ -260,13 +343,25 @@ fill_inputs(struct model *m, const struct example *e)
             exact_x[i] = (double)(m->x[i] = uniform(&state));
         }
     }
-    for (int i = 0; i < BATCH * N_OUT; i++)
-        exact_t[i] = (double)(m->target[i] = uniform(&state));
+    fill_target(m, &state);
     exact_value(m->exact,
                 graph_input_value(m->graph, GRAPH_INPUT_INV_COUNT))[0] =
         (double)(1.0f / (BATCH * N_OUT));
     exact_value(m->exact, graph_input_value(m->graph, GRAPH_INPUT_SCALE))[0] =
         1;
+}
+
+/* One class a row, a token or a pixel. */
+static void
+give_classes(struct build_data *data, enum feed feed)
+{
+    data->target_is_class = true;
+    data->target_rank = feed == ROWS ? 0 : feed == TOKENS ? 1 : 2;
+    data->target_dim[0] = data->dim[feed == IMAGE ? 1 : 0];
+    data->target_dim[1] = data->dim[2];
+    data->target_elems = 1;
+    for (int i = 0; i < data->target_rank; i++)
+        data->target_elems *= data->target_dim[i];
 }
 
 static void
@@ -280,6 +375,8 @@ open_model(struct model *m, const struct example *e)
     m->data.target_elems = N_OUT;
     m->data.target_rank = 1;
     m->data.target_dim[0] = N_OUT;
+    if (is_class_loss(m->spec))
+        give_classes(&m->data, e->feed);
     if (build_graph(m->spec, &m->data, BUILD_TRAIN, BATCH, &m->graph, &err) !=
         0)
         fail_msg("%s: %s", e->layers, err.msg);
@@ -334,9 +431,9 @@ run_backend(const struct model *m, const char *backend, struct state **state,
     struct err err;
     void *block;
 
-    assert_int_equal(
-        autodiff_apply(m->graph, &(struct autodiff_options){0}, &diff, &err),
-        0);
+    if (autodiff_apply(m->graph, &(struct autodiff_options){0}, &diff, &err) !=
+        0)
+        fail_msg("%s", err.msg);
     *tolerance = bound_error(diff);
     assert_int_equal(state_create(diff, 0, state, &err), 0);
     (*state)->seed = 11;
@@ -468,25 +565,53 @@ test_layer_cpu(void **example)
     check_example(*example, "cpu");
 }
 
-/* One test for each example and backend, so that one failure hides no other. */
-int
-main(void)
+static void
+test_losses_have_examples(void **unused)
 {
-    static struct CMUnitTest tests[1 + 2 * N_EXAMPLES];
-    static char names[2 * N_EXAMPLES][64];
+    (void)unused;
+    for (int k = 0; k <= SPEC_LOSS_BCE_WITH_LOGITS; k++) {
+        const char *name = spec_loss_name((enum spec_loss)k);
+        bool there = false;
 
-    tests[0] = (struct CMUnitTest)cmocka_unit_test(test_layers_have_examples);
-    for (int i = 0; i < 2 * N_EXAMPLES; i++) {
-        const bool reference = i % 2 == 0;
-        const struct example *e = &examples[i / 2];
+        for (int i = 0; i < N_LOSSES; i++)
+            there = there || strstr(losses[i].loss, name) != NULL;
+        if (!there)
+            fail_msg("no example of %s", name);
+    }
+}
 
-        snprintf(names[i], sizeof(names[i]), "test_layer_%d_%s_%s", i / 2,
-                 spec_layer_name(e->kind), reference ? "reference" : "cpu");
-        tests[i + 1] = (struct CMUnitTest){
-            .name = names[i],
-            .test_func = reference ? test_layer_reference : test_layer_cpu,
+/* One test for each example and backend, so that one failure hides no other. */
+#define N_TESTS (2 + 2 * (N_EXAMPLES + N_LOSSES))
+
+static void
+add_tests(struct CMUnitTest *tests, const struct example *e)
+{
+    static char names[N_TESTS][64];
+    static int n;
+
+    for (int i = 0; i < 2; i++, n++) {
+        snprintf(names[n], sizeof(names[n]), "test_%d_%s_%s", n / 2,
+                 e->loss != NULL ? "loss" : spec_layer_name(e->kind),
+                 i == 0 ? "reference" : "cpu");
+        tests[i] = (struct CMUnitTest){
+            .name = names[n],
+            .test_func = i == 0 ? test_layer_reference : test_layer_cpu,
             .initial_state = (void *)(uintptr_t)e,
         };
     }
+}
+
+int
+main(void)
+{
+    static struct CMUnitTest tests[N_TESTS] = {
+        cmocka_unit_test(test_layers_have_examples),
+        cmocka_unit_test(test_losses_have_examples),
+    };
+
+    for (int i = 0; i < N_EXAMPLES; i++)
+        add_tests(&tests[2 + 2 * i], &examples[i]);
+    for (int i = 0; i < N_LOSSES; i++)
+        add_tests(&tests[2 + 2 * (N_EXAMPLES + i)], &losses[i]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
