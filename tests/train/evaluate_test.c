@@ -173,6 +173,49 @@ test_evaluate_best_by_metric(void **unused)
     assert_false(spec_metric_is_larger_better(SPEC_METRIC_PERPLEXITY));
 }
 
+/* ---- C36: the averaged weights are swapped in and out ---------------------*/
+
+/* w: 1 -> 0.9 -> 0.8 by steps of 0.1; the average of decay 1/2 after the first
+ * is 0.95. In half: 0.89990234375 and 0.9501953125, exactly. */
+static void
+test_evaluate_c36_average(void **unused)
+{
+    const float x = 1, t = 0, w = 1;
+    const int64_t dim[2] = {1, 1};
+    const struct harness_tensor tensor = {"fc.weight", 2, {1, 1}, &w};
+    struct harness h;
+
+    (void)unused;
+    for (int with = 0; with < 2; with++) {
+        harness_init(&h);
+        harness_npy_f32(&h, "x.npy", 2, dim, &x);
+        harness_npy_f32(&h, "t.npy", 2, dim, &t);
+        harness_weights(&h, "w.safetensors", &tensor, 1);
+        harness_spec(
+            &h, "{'name': 't', 'threads': 1, 'data': {'train': {'format': "
+                "'npy', 'input': 'x.npy', 'target': 't.npy'}, 'validation': "
+                "{'format': 'npy', 'input': 'x.npy', 'target': 't.npy'}, "
+                "'batch_size': 1}, 'initial_weights': 'w.safetensors', "
+                "'model': [{'name': 'fc', 'linear': {'out_features': 1, "
+                "'bias': false}}], 'loss': 'l1', 'optimizer': {'sgd': {'lr': "
+                "0.1}}, 'amp': {'dtype': 'float16', 'scaler': false}, 'train': {'epochs': 2}, "
+                "'evaluate': {'every_updates': 1}}");
+        h.spec->train.ema_decay = 0.5;
+        h.spec->train.ema_evaluate = with == 1;
+        assert_int_equal(harness_run(&h, NULL), 0);
+        const struct event *e = harness_event(&h, EVENT_EVALUATION, 0);
+        assert_int_equal(e->u.evaluation.ema, with);
+        assert_true(e->u.evaluation.loss ==
+                    (with == 1 ? 0.9501953125 : 0.89990234375));
+        /* Swapped back: training goes on with its own weights. */
+        assert_true(harness_event(&h, EVENT_STEP, 1)->u.step.loss ==
+                    0.89990234375);
+        NEAR(harness_param(&h, "fc.weight")[0], 0.8, 1e-6);
+        NEAR(engine_state(h.engine)->ema[0], 0.875, 1e-6);
+        harness_fini(&h);
+    }
+}
+
 int
 main(void)
 {
@@ -182,6 +225,7 @@ main(void)
         cmocka_unit_test(test_evaluate_agrees_with_training_loss),
         cmocka_unit_test(test_evaluate_top_k_perplexity_confusion),
         cmocka_unit_test(test_evaluate_best_by_metric),
+        cmocka_unit_test(test_evaluate_c36_average),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 /* Stopping and going on gives the bits that never stopping gives: C23, C42,
  * and every iteration of runs that use everything a checkpoint holds. */
 #include "tests/train/harness.h"
+#include "tests/train/setups.h"
 
 #include "engine/run/ckpt.h"
 
@@ -127,6 +128,27 @@ test_resume_sgd_bad_sample(void **unused)
 {
     (void)unused;
     stop_everywhere(spec_sgd, true, 2);
+}
+
+/* Every optimizer, with an average of the weights; the last ones in company. */
+static void
+test_resume_every_optimizer(void **unused)
+{
+    (void)unused;
+    for (int number = 0; number < SETUPS_N; number++) {
+        struct harness h;
+        make_blobs(&h, true);
+        harness_spec(&h, spec_sgd);
+        setups_use(h.spec, number);
+        h.spec->train.ema_decay = 0.9;
+        struct harness_snapshot whole = run_whole(&h);
+        const int64_t total = engine_total_iterations(h.engine);
+        assert_true(engine_state(h.engine)->count.skips == 2);
+        for (int64_t at = 1; at < total; at += 2)
+            run_stopped(&h, at, &whole);
+        free(whole.bytes);
+        harness_fini(&h);
+    }
 }
 
 /* One iteration an attempt, all the way. */
@@ -379,6 +401,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_resume_adamw_accumulate_skips),
         cmocka_unit_test(test_resume_sgd_bad_sample),
+        cmocka_unit_test(test_resume_every_optimizer),
         cmocka_unit_test(test_resume_every_iteration),
         cmocka_unit_test(test_resume_evaluation_leaves_no_trace),
         cmocka_unit_test(test_resume_c42_sample_ids),
