@@ -17,24 +17,24 @@ static const struct shapes list[] = {
     {1, {1}, 1, {1}, false},
     {1, {7}, 1, {7}, false},
     {2, {41, 25}, 2, {41, 25}, false},
-    {1, {70001}, 1, {70001}, false},
+    {1, {35001}, 1, {35001}, false},
     {4, {2, 5, 3, 4}, 4, {2, 5, 3, 4}, true},
     /* whole rows */
     {3, {3, 5, 7}, 2, {5, 7}, false},
     {2, {33, 65}, 1, {65}, false},
-    {3, {100, 320, 3}, 1, {3}, false},
-    {2, {40, 2050}, 1, {2050}, false},
+    {3, {37, 320, 3}, 1, {3}, false},
+    {2, {12, 2050}, 1, {2050}, false},
     {2, {3, 1025}, 2, {1, 1025}, false},
     {1, {65}, 2, {33, 65}, false},
     /* one number */
     {2, {5, 7}, 0, {0}, false},
     {0, {0}, 2, {5, 7}, false},
     {0, {0}, 0, {0}, false},
-    {1, {40000}, 1, {1}, false},
+    {1, {20001}, 1, {1}, false},
     /* one a row */
     {2, {37, 65}, 2, {37, 1}, false},
     {2, {2, 1500}, 2, {2, 1}, false},
-    {3, {60, 700, 1}, 3, {60, 700, 3}, false},
+    {3, {12, 900, 1}, 3, {12, 900, 3}, false},
     /* both repeat */
     {3, {5, 1, 7}, 3, {1, 3, 7}, false},
     {2, {1, 1025}, 2, {9, 1}, false},
@@ -46,7 +46,7 @@ static const struct shapes list[] = {
     {4, {2, 5, 3, 4}, 3, {5, 1, 1}, true},
     {4, {2, 5, 3, 4}, 4, {2, 1, 3, 4}, true},
     {4, {2, 5, 3, 4}, 2, {3, 4}, true}, /* not in memory order */
-    {4, {2, 33, 40, 30}, 3, {33, 1, 1}, true},
+    {4, {2, 33, 20, 15}, 3, {33, 1, 1}, true},
     {3, {2, 5, 7}, 3, {1, 5, 1}, true},
     {3, {2, 5, 7}, 3, {2, 1, 7}, true},
     /* nothing */
@@ -129,6 +129,8 @@ compare(const struct cases_maker *m, struct kcase *c)
     c->sig.out[0] = joined(&c->sig.in[0], &c->sig.in[1]);
     c->sig.out[0].dtype = DTYPE_BOOL;
     for (int i = 0; i < 6; i++) {
+        if (i > 0 && tensor_n_elems(&c->sig.out[0]) > 10000)
+            break; /* the loops are alike */
         c->sig.params.compare.how = how[i];
         c->sig.params.compare.value = 0.3;
         emit(m, c, -1);

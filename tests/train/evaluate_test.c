@@ -198,7 +198,8 @@ test_evaluate_c36_average(void **unused)
                 "'batch_size': 1}, 'initial_weights': 'w.safetensors', "
                 "'model': [{'name': 'fc', 'linear': {'out_features': 1, "
                 "'bias': false}}], 'loss': 'l1', 'optimizer': {'sgd': {'lr': "
-                "0.1}}, 'amp': {'dtype': 'float16', 'scaler': false}, 'train': {'epochs': 2}, "
+                "0.1}}, 'amp': {'dtype': 'float16', 'scaler': false}, 'train': "
+                "{'epochs': 2}, "
                 "'evaluate': {'every_updates': 1}}");
         h.spec->train.ema_decay = 0.5;
         h.spec->train.ema_evaluate = with == 1;
