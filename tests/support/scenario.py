@@ -176,7 +176,8 @@ class Daemon:
         kw.setdefault("timeout", DEADLINE_S)
         return subprocess.run(
             [os.path.join(BIN, "trainctl"), *map(str, args)],
-            capture_output=True, text=True, env=self.env, check=False, **kw)
+            capture_output=True, encoding="utf-8", errors="replace",
+            env=self.env, check=False, **kw)
 
     def ctl(self, *args, rc=0):
         r = self.try_ctl(*args)

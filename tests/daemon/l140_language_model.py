@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A byte GPT learns a text that repeats itself, and goes on with it."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.environ["TRAIND_SOURCE"], "tests/support"))
+from scenario import Daemon, check, equal, main, write_spec
+
+PATTERN = "the cat sat on the mat. "
+
+
+def gpt_spec(folder, **changes):
+    with open(f"{folder}/text.txt", "w", encoding="ascii") as f:
+        f.write(PATTERN * 400)
+    spec = {
+        "name": "tiny-gpt",
+        "seed": 3,
+        "data": {
+            "train": {"format": "text", "input": f"{folder}/text.txt",
+                      "part": [0, 0.9]},
+            "validation": {"format": "text", "input": f"{folder}/text.txt",
+                           "part": [0.9, 1]},
+            "sequence_length": 32, "batch_size": 8},
+        "model": {"gpt": {"vocab_size": 256, "block_size": 32, "n_layer": 1,
+                          "n_head": 2, "n_embd": 32}},
+        "loss": "cross_entropy",
+        "optimizer": {"adamw": {"lr": 1e-2}},
+        "amp": {"dtype": "bfloat16"},
+        "train": {"epochs": 100, "max_iterations": 200,
+                  "clip_grad_norm": 1.0},
+        "evaluate": {"metrics": ["loss", "perplexity"]},
+    }
+    spec.update(changes)
+    return spec
+
+
+def a_text_goes_on():
+    """sample continues the pattern; a seed decides, and not the terminal"""
+    with Daemon() as d:
+        job = d.submit(gpt_spec(d.dir), "--wait")
+        s = d.status(job)
+        check(s["perplexity"] < 1.2, f"it knows the text: {s['perplexity']}")
+        prompt = "the cat s"
+        said = d.ctl("sample", job, "--prompt", prompt, "--tokens", 60,
+                     "--temperature", 0)
+        equal(said, (PATTERN * 9)[:len(prompt) + 60], "the best bytes")
+        # Longer than what the model sees at once.
+        said = d.ctl("sample", job, "--prompt", PATTERN * 3, "--tokens", 24,
+                     "--temperature", 0)
+        equal(said, PATTERN * 4, "the window slides")
+        hot = [d.ctl("sample", job, "--prompt", prompt, "--tokens", 40,
+                     "--temperature", 3, "--seed", seed) for seed in (1, 1, 2)]
+        equal(hot[0], hot[1], "the same seed")
+        check(hot[0] != hot[2], "another seed")
+        equal(d.ctl("sample", job, "--prompt", prompt, "--tokens", 40,
+                    "--temperature", 3, "--top-k", 1),
+              (PATTERN * 9)[:len(prompt) + 40], "of one best byte")
+        record = d.json("sample", job, "--prompt", prompt, "--tokens", 14,
+                        "--temperature", 0)
+        equal((record["job"], record["prompt"], record["text"]),
+              (job, prompt, PATTERN[len(prompt):len(prompt) + 14]), "as JSON")
+        check(record["checkpoint"].startswith("it000000200-"), "of the last")
+
+
+def what_cannot_go_on_says_why():
+    """no checkpoint, no such checkpoint, no language model, a bad number"""
+    with Daemon() as d:
+        job = d.submit(gpt_spec(d.dir, train={"epochs": 100000}))
+        d.wait_iteration(job, 3)
+        out = d.try_ctl("sample", job)
+        check("has no checkpoint yet" in out.stderr, out.stderr)
+        d.ctl("checkpoint", job)
+        said = d.ctl("sample", job, "--tokens", 5, "--temperature", 0)
+        equal(len(said), 5, "while it trains")
+        out = d.try_ctl("sample", job, "--checkpoint", 77)
+        check("has no checkpoint 77" in out.stderr, out.stderr)
+        out = d.try_ctl("sample", job, "--temperature", "hot")
+        equal((out.returncode, "a number from 0" in out.stderr), (2, True),
+              "a temperature is a number")
+        d.ctl("cancel", job)
+        spec = gpt_spec(d.dir, train={"max_iterations": 2})
+        spec["model"] = [{"embedding": {"num_embeddings": 256,
+                                        "embedding_dim": 8}},
+                         "flatten", {"linear": {"out_features": 32}}]
+        out = d.try_ctl("submit", "--wait", write_spec(d.dir, spec))
+        check(out.returncode == 65, f"scores for no token: {out.stderr}")
+
+
+if __name__ == "__main__":
+    main(a_text_goes_on, what_cannot_go_on_says_why)
