@@ -44,6 +44,13 @@ yes(bool v)
     return v ? "true" : "false";
 }
 
+/* No layer takes 256 bytes: here are more than SPEC_MAX_LAYERS. */
+static bool
+is_too_long(const struct text *t)
+{
+    return t->len > SPEC_MAX_BYTES;
+}
+
 /* ---- mlp ----------------------------------------------------------------- */
 
 static bool
@@ -128,7 +135,7 @@ put_resnet(struct text *t, const struct spec_presets_resnet *resnet)
            "{\"name\": \"relu\", \"relu\": {}}");
     for (int stage = 1; stage <= 3; stage++) {
         put(t, ", {\"name\": \"layer%d\", \"sequential\": [", stage);
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n && !is_too_long(t); i++) {
             if (i > 0)
                 snprintf(from, sizeof(from), "%" PRId64, i - 1);
             else if (stage > 1)
@@ -239,7 +246,7 @@ put_gpt(struct text *t, const struct spec_presets_gpt *gpt)
     put_dropout(t, "drop", gpt->dropout);
     text_puts(t, ", {\"name\": \"h\", \"sequential\": [");
     snprintf(from, sizeof(from), "%s", gpt->dropout > 0 ? "drop" : "wpe");
-    for (int64_t i = 0; i < gpt->n_layer; i++) {
+    for (int64_t i = 0; i < gpt->n_layer && !is_too_long(t); i++) {
         text_puts(t, i > 0 ? ", " : "");
         put_decoder(t, gpt, from);
         snprintf(from, sizeof(from), "%" PRId64, i);
@@ -281,6 +288,11 @@ spec_presets_expand(struct spec_reader *r, int node, int kind,
     case SPEC_PRESETS_MLP: sound = expand_mlp(r, node, &t); break;
     case SPEC_PRESETS_RESNET: sound = expand_resnet(r, node, &t); break;
     case SPEC_PRESETS_GPT: sound = expand_gpt(r, node, &t); break;
+    }
+    if (sound && is_too_long(&t)) {
+        spec_fault_at(r, node, "stands for more than %d layers",
+                      SPEC_MAX_LAYERS);
+        sound = false;
     }
     if (sound)
         preset->text = text_take(&t, NULL);

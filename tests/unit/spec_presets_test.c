@@ -269,6 +269,14 @@ static const struct {
      "model", "more than 4096 layers in all"},
     {"{'name': 'x', 'mlp': {'hidden': [1], 'num_classes': 2}}", "model.name",
      "unknown key; settings of a preset go inside its own object"},
+    {"{'gpt': {'vocab_size': 9, 'block_size': 4, 'n_layer': 500,"
+     " 'n_head': 1, 'n_embd': 4}}",
+     "model", "more than 4096 layers in all"},
+    {"{'gpt': {'vocab_size': 9, 'block_size': 4, 'n_layer': 1048576,"
+     " 'n_head': 1, 'n_embd': 4}}",
+     "model.gpt", "stands for more than 4096 layers"},
+    {"{'resnet': {'depth': 2147483642, 'num_classes': 10}}", "model.resnet",
+     "stands for more than 4096 layers"},
 };
 
 static void
