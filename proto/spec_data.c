@@ -301,7 +301,8 @@ check_sequences(struct spec_reader *r, int node, const struct spec *spec)
                        "missing; must be an integer, 1 or more, for format "
                        "%s",
                        format);
-    else if (is_sequence(train) && spec->data.sequence_length == 0)
+    else if (is_sequence(train) && spec->data.sequence_length == 0 &&
+             r->tree.text[r->tree.nodes[length].start] == '0')
         spec_fault_at(r, length, "must be 1 or more for format %s", format);
     else if (!is_sequence(train) && spec->data.sequence_length > 0)
         spec_fault_at(r, length, "has no meaning for format %s", format);

@@ -44,12 +44,16 @@ fault_range(struct spec_reader *r, int node, const struct spec_range *range,
             double v)
 {
     const struct spec_node *at = &r->tree.nodes[node];
+    const bool whole =
+        range->high < 0x1p53 && range->high == floor(range->high);
     char value[48];
 
     spec_locate_quote(&r->tree, at->start, at->end, value, sizeof(value));
     if (v > range->high && !range->high_open && range->high > 1)
-        spec_fault_at(r, node, "must be at most %.9g, not %s", range->high,
-                      value);
+        spec_fault_at(r, node,
+                      whole ? "must be at most %.0f, not %s"
+                            : "must be at most %.9g, not %s",
+                      range->high, value);
     else
         spec_fault_at(r, node, "must be %s, not %s", range->words, value);
 }

@@ -120,7 +120,7 @@ static const struct {
      "may not be an empty list"},
     {"data.shuffle=1", "data.shuffle", "must be true or false, not an integer"},
     {"data.batch_size=4294967296", "data.batch_size",
-     "must be at most 2.14748365e+09, not 4294967296"},
+     "must be at most 2147483647, not 4294967296"},
     {"model=[]", "model", "must have at least one layer"},
     {"model={}", "model", "names no preset"},
     {"model=7", "model", "must be a list, not an integer"},
