@@ -173,13 +173,21 @@ open_target(struct dataset *d, const struct spec_source *source,
     return 0;
 }
 
+/* Of the input alone: targets that lie beside its pixels would not follow. */
 static int
 set_augment(struct dataset *d, const struct dataset_options *options,
             struct err *err)
 {
     d->augment = options->augment;
-    if (!augment_is_on(&d->augment) || d->rank == 3)
+    if (!augment_is_on(&d->augment))
         return 0;
+    if (d->rank == 3 && d->target_rank < 2)
+        return 0;
+    if (d->rank == 3)
+        return err_set(err, ERR_SPEC,
+                       "data.augment: crops and flips move images alone, and "
+                       "%s has a value for each of their pixels",
+                       d->target_path);
     return err_set(err, ERR_SPEC,
                    "data.augment: crops and flips are for images (C, H, W), "
                    "and %s has none",
@@ -195,13 +203,13 @@ open_both(struct dataset *d, const struct spec_source *source,
     if (rc == 0)
         rc = set_shape(d, source->format, err);
     if (rc == 0)
-        rc = set_augment(d, options, err);
-    if (rc == 0)
         rc = set_normalize(d, options, err);
     if (rc == 0)
         rc = set_table(d, err);
     if (rc == 0)
         rc = open_target(d, source, err);
+    if (rc == 0)
+        rc = set_augment(d, options, err);
     return rc;
 }
 

@@ -317,6 +317,15 @@ test_augment_refused(void **state)
              "has none",
              p->x);
     assert_string_equal(err.msg, want);
+    /* A value for each pixel, which would stay where it is. */
+    datafiles_write_npy(p->x, "<f4", "(1, 1, 2, 3)", x, sizeof(x));
+    datafiles_write_npy(p->t, "<f4", "(1, 2, 3)", x, sizeof(x));
+    assert_int_equal(dataset_open(&source, &options, &d, &err), ERR_SPEC);
+    snprintf(want, sizeof(want),
+             "data.augment: crops and flips move images alone, and %s has a "
+             "value for each of their pixels",
+             p->t);
+    assert_string_equal(err.msg, want);
 }
 
 /* ---- through prefetch ---------------------------------------------------- */
