@@ -176,6 +176,10 @@ check_reached(const struct autodiff *ad, struct err *err)
 {
     const struct graph *g = ad->copy.from;
 
+    if (graph_n_params(g) == 0)
+        return err_set(
+            err, ERR_SPEC,
+            "model: it has no weights, so there is nothing to train");
     for (int i = 0; i < graph_n_params(g); i++)
         if (ad->sink[graph_param_value(g, i)].expected == 0)
             return err_set(err, ERR_SPEC,

@@ -392,10 +392,12 @@ test_autodiff_refuses_weights_out_of_reach(void **state)
          "\"input\": \"input\"}, {\"name\": \"k\", \"gt\": {\"value\": 0}}, "
          "{\"where\": {\"value\": 0}, \"input\": [\"k\", \"main\"]}]",
          "model: gate.weight: no gradient reaches it"},
+        {"[\"relu\"]",
+         "model: it has no weights, so there is nothing to train"},
     };
 
     (void)state;
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct graph *g =
             model_graph(cases[i].model, "cross_entropy", &rows, BUILD_TRAIN, 5);
         struct graph *out = NULL;
