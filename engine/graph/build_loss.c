@@ -52,13 +52,28 @@ target_desc(const struct build *b, enum dtype dtype)
     return t;
 }
 
+/* Scores of places of a sequence: dim 1 counts classes, as in PyTorch, or the
+ * last dim. Where the targets are as long as one of both is, they tell. */
+static int
+turn_sequence(struct build *b, const struct tensor_desc *target,
+              struct err *err)
+{
+    const struct tensor_desc *pred = &graph_value_at(b->graph, b->at)->desc;
+    const bool last = pred->dim[1] == target->dim[1];
+    const bool first = pred->dim[2] == target->dim[1];
+
+    if (target->rank != 2 || first == last)
+        return 0; /* as what made them takes them */
+    return turn(b, last ? TENSOR_ROW : TENSOR_NHWC, err);
+}
+
 /* One class id for each row of scores: the last dim of rows and sequences
  * counts classes, dim 1 of images and signals. */
 static int
 class_target(struct build *b, struct tensor_desc *target, struct err *err)
 {
     struct tensor_desc pred = graph_value_at(b->graph, b->at)->desc, rows;
-    char have[SHAPE_TEXT_MAX], want[SHAPE_TEXT_MAX];
+    char have[SHAPE_TEXT_MAX], want[SHAPE_TEXT_MAX], is[SHAPE_TEXT_MAX];
 
     if (!b->data->target_is_class)
         return err_set(err, ERR_SPEC,
@@ -75,6 +90,8 @@ class_target(struct build *b, struct tensor_desc *target, struct err *err)
                        pred.rank > 2 ? "; end it with flatten and linear" : "");
     if (pred.rank == 4 && turn(b, TENSOR_NHWC, err) != 0)
         return err->code;
+    if (pred.rank == 3 && turn_sequence(b, target, err) != 0)
+        return err->code;
     pred = graph_value_at(b->graph, b->at)->desc;
     rows = (struct tensor_desc){.layout = TENSOR_ROW};
     for (int i = 0; i < pred.rank; i++)
@@ -86,7 +103,7 @@ class_target(struct build *b, struct tensor_desc *target, struct err *err)
                        "but the targets are %s",
                        spec_loss_name(b->spec->loss.kind), have,
                        shape_format(&rows, want, sizeof(want)),
-                       shape_format(target, have, sizeof(have)));
+                       shape_format(target, is, sizeof(is)));
     return 0;
 }
 
@@ -194,8 +211,6 @@ static int
 add_metrics(struct build *b, int target, struct graph_roles *roles,
             struct err *err)
 {
-    const struct tensor_desc pred = graph_value_at(b->graph, b->at)->desc;
-    const int64_t n = pred.dim[pred.layout == TENSOR_NHWC ? 1 : pred.rank - 1];
     const int64_t k = b->spec->evaluate.top_k;
     const int in[2] = {b->at, target};
 
@@ -204,10 +219,6 @@ add_metrics(struct build *b, int target, struct graph_roles *roles,
     if (roles->correct < 0)
         return roles->correct;
     if (b->spec->evaluate.metric[SPEC_METRIC_TOP_K]) {
-        if (k < 1 || k > n)
-            return err_set(err, ERR_SPEC,
-                           "evaluate.top_k: %" PRId64 " of %" PRId64 " classes",
-                           k, n);
         roles->top_k =
             add_node(b, OP_CORRECT, k, GRAPH_METRIC, in, "top_k", err);
         if (roles->top_k < 0)
@@ -271,4 +282,17 @@ build_loss_append(struct build *b, struct err *err)
     if (rc == 0)
         graph_set_roles(b->graph, &roles);
     return rc;
+}
+
+int
+build_loss_check_top_k(const struct build *b, struct err *err)
+{
+    const struct tensor_desc pred = graph_value_at(b->graph, b->at)->desc;
+    const int64_t n = pred.dim[pred.layout == TENSOR_NHWC ? 1 : pred.rank - 1];
+    const int64_t k = b->spec->evaluate.top_k;
+
+    if (!b->spec->evaluate.metric[SPEC_METRIC_TOP_K] || (k >= 1 && k <= n))
+        return 0;
+    return err_set(err, ERR_SPEC,
+                   "evaluate.top_k: %" PRId64 " of %" PRId64 " classes", k, n);
 }

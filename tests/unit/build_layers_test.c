@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every layer: what it makes, how its parameters start, what it refuses. */
+/* Every layer: what it makes, how its parameters start, what it refuses.
+ * lines: tables of examples, one for each layer and sentence. */
 #include "tests/support/model.h"
 
 #include <math.h>
@@ -477,6 +478,45 @@ test_build_counts_for_every_kind_of_scores(void **state)
     }
 }
 
+static void
+of_classes(struct spec *spec)
+{
+    spec->loss.kind = SPEC_LOSS_CROSS_ENTROPY;
+}
+
+/* Where classes of sequences lie: the targets tell; where both lengths would
+ * do, the layout that the last layer made. */
+static void
+test_build_finds_the_classes_of_sequences(void **state)
+{
+    static const char norm[] = "[{\"batch_norm1d\": {}}]";
+    const struct build_data square = {MODEL_SEQUENCES(5, 5), MODEL_LABELS(5)};
+    const struct build_data first = {MODEL_SEQUENCES(6, 5), MODEL_LABELS(5)};
+    const struct {
+        const char *model;
+        const struct build_data *data;
+        const char *output, *desc;
+    } list[] = {
+        {norm, &sequences, "0.out.row", "f32[4,5,6]"},
+        {norm, &first, "0.out", "f32[4,6,5]nlc"},
+        {norm, &square, "0.out", "f32[4,5,5]nlc"},
+        {"[\"relu\"]", &sequences, "0.out", "f32[4,5,6]"},
+        {"[\"relu\"]", &first, "0.out.nlc", "f32[4,6,5]nlc"},
+        {"[\"relu\"]", &square, "0.out", "f32[4,5,5]"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
+        struct graph *g =
+            graph_of(list[i].model, list[i].data, BUILD_TRAIN, of_classes);
+
+        assert_int_equal(graph_roles(g)->output,
+                         model_value(g, list[i].output));
+        check_desc(g, list[i].output, list[i].desc);
+        graph_destroy(&g);
+    }
+}
+
 /* ---- what is refused ------------------------------------------------------ */
 
 static void
@@ -558,6 +598,9 @@ test_build_layers_refuse_with_a_sentence(void **state)
          "\"shortcut\": [{\"linear\": {\"out_features\": 3}}]}}]",
          "model: r (residual): its shortcut ends in [4,3] but its layers end "
          "in [4,6]; the sum needs one shape"},
+        {&sequences, "[{\"reshape\": {\"shape\": [3, 10]}}]",
+         "loss: cross_entropy: the model ends in [4,3,10], which takes class "
+         "ids [4,3], but the targets are [4,5]"},
         {&sequences,
          "[{\"mean\": {\"dim\": 2, \"keepdim\": true}}, "
          "\"flatten\"]",
@@ -571,6 +614,29 @@ test_build_layers_refuse_with_a_sentence(void **state)
         assert_string_equal(model_refusal(list[i].model, "cross_entropy",
                                           list[i].data, BUILD_TRAIN, 4, &err),
                             list[i].sentence);
+}
+
+/* In training too: not at the first evaluation. */
+static void
+test_build_refuses_more_than_all_classes(void **state)
+{
+    static const enum build_mode modes[] = {BUILD_TRAIN, BUILD_EVAL};
+    struct spec *spec = model_spec("[\"relu\"]", "cross_entropy");
+    struct graph *g;
+    struct err err;
+
+    (void)state;
+    spec->evaluate.metric[SPEC_METRIC_TOP_K] = true;
+    for (int i = 0; i < 2; i++) {
+        spec->evaluate.top_k = 6;
+        assert_int_equal(build_graph(spec, &rows, modes[i], 4, &g, &err), 0);
+        graph_destroy(&g);
+        spec->evaluate.top_k = 7;
+        assert_int_equal(build_graph(spec, &rows, modes[i], 4, &g, &err),
+                         ERR_SPEC);
+        assert_string_equal(err.msg, "evaluate.top_k: 7 of 6 classes");
+    }
+    spec_destroy(&spec);
 }
 
 int
@@ -588,6 +654,8 @@ main(void)
         cmocka_unit_test(test_build_attention_of_three_tensors),
         cmocka_unit_test(test_build_losses_take_their_settings),
         cmocka_unit_test(test_build_counts_for_every_kind_of_scores),
+        cmocka_unit_test(test_build_finds_the_classes_of_sequences),
+        cmocka_unit_test(test_build_refuses_more_than_all_classes),
         cmocka_unit_test(test_build_layers_refuse_with_a_sentence),
     };
 
