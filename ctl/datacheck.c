@@ -24,30 +24,71 @@ keep(void *ctx, const char *bytes, size_t n, struct err *err)
     return 0;
 }
 
-/* The key that a sentence is about: it begins with one of the files of
- * data.train or data.validation; "" when it names its own place. */
+/* ---- where a sentence belongs ---------------------------------------------*/
+
+/* The key of the file that a sentence begins with; "" when it begins with none
+ * of them. */
 static const char *
-find_key(const struct spec *spec, const char *text)
+find_file(const struct spec *spec, const char *text)
 {
-    const struct {
-        const char *key, *path;
-    } named[] = {
-        {"data.train.input", spec->data.train.input},
-        {"data.train.target", spec->data.train.target},
-        {"data.train.mask", spec->data.train.mask},
-        {"data.validation.input", spec->data.validation.input},
-        {"data.validation.target", spec->data.validation.target},
-        {"data.validation.mask", spec->data.validation.mask},
-    };
+    const char *key, *path;
 
-    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
-        const size_t n = named[i].path != NULL ? strlen(named[i].path) : 0;
+    for (int i = 0; spec_file_at(spec, i, &key, &path); i++) {
+        const size_t n = path != NULL ? strlen(path) : 0;
 
-        if (n > 0 && strncmp(text, named[i].path, n) == 0 &&
+        if (n > 0 && strncmp(text, path, n) == 0 &&
             (text[n] == ':' || text[n] == ' '))
-            return named[i].key;
+            return key;
     }
     return "";
+}
+
+/* The innermost layer whose path text begins with: "h.0.attn.c_attn (linear):
+ * .." or "head.weight: ..". */
+static const struct spec_layer *
+find_layer(const struct spec_layer *list, int n, const char *text)
+{
+    for (int i = 0; i < n; i++) {
+        const struct spec_layer *layer = &list[i], *inner;
+        const size_t len = strlen(layer->path);
+
+        if (strncmp(text, layer->path, len) != 0 ||
+            strchr(" .:", text[len]) == NULL)
+            continue;
+        inner = find_layer(layer->body, layer->n_body, text);
+        if (inner == NULL)
+            inner = find_layer(layer->shortcut, layer->n_shortcut, text);
+        return inner != NULL ? inner : layer;
+    }
+    return NULL;
+}
+
+/* The place of a sentence that names its key, as "model: head: ..", "loss: .."
+ * and "evaluate.top_k: .." do. */
+static void
+find_place(const struct specfile *file, const char *text,
+           struct view_fault *fault)
+{
+    const size_t n = strcspn(text, ": ");
+    const struct spec_layer *layer = NULL;
+    char key[64];
+    int line, col;
+
+    if (n >= sizeof(key) || strncmp(text + n, ": ", 2) != 0)
+        return;
+    memcpy(key, text, n);
+    key[n] = '\0';
+    if (strcmp(key, "model") == 0)
+        layer =
+            find_layer(file->spec->model, file->spec->n_model, text + n + 2);
+    if (layer != NULL && layer->line > 0) {
+        fault->line = layer->line;
+        fault->col = layer->col;
+    } else if (spec_find_place(file->text, strlen(file->text), key, &line,
+                               &col)) {
+        fault->line = line;
+        fault->col = col;
+    }
 }
 
 static void
@@ -58,9 +99,11 @@ hand_fault(struct session *s, const struct specfile *file, const char *text,
     int line, col;
 
     view_init(VIEW_ID_fault, &fault);
-    fault.path = find_key(file->spec, text);
-    if (fault.path[0] != '\0' && spec_find_place(file->text, strlen(file->text),
-                                                 fault.path, &line, &col)) {
+    fault.path = find_file(file->spec, text);
+    if (fault.path[0] == '\0') {
+        find_place(file, text, &fault);
+    } else if (spec_find_place(file->text, strlen(file->text), fault.path,
+                               &line, &col)) {
         fault.line = line;
         fault.col = col;
     }

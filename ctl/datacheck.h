@@ -3,8 +3,8 @@
  * datacheck: the data of a spec, looked at before the job is queued.
  *
  * Runs traind-worker --check-data with the user's own rights, where there is
- * one beside trainctl: it opens the files and checks sizes, labels, tokens and
- * the model's shapes. Without one, the job's own worker will find out. The
+ * one beside trainctl: it opens the files and checks sizes, labels, tokens,
+ * the model's shapes and its initial weights. Without one, the job's own worker will find out. The
  * daemon never opens what a client names.
  */
 #ifndef CTL_DATACHECK_H

@@ -132,6 +132,20 @@ print_graphs(const struct spec *spec, const struct source *s, int64_t batch,
     return rc;
 }
 
+/* Reads the initial weights, where there are any, into state. Of partial ones,
+ * report->text says what fits; it is empty for all others. */
+static int
+check_weights(const struct spec *spec, struct state *state,
+              struct ckpt_weights_report *report, struct err *err)
+{
+    report->text[0] = '\0';
+    if (spec->initial_weights == NULL)
+        return 0;
+    if (!spec->initial_weights_partial)
+        return ckpt_read_weights(spec->initial_weights, state, err);
+    return ckpt_read_weights_partial(spec->initial_weights, state, report, err);
+}
+
 /* Whose each parameter is, and which initial weights fit. */
 static int
 check_state(const struct spec *spec, const struct source *s,
@@ -148,12 +162,9 @@ check_state(const struct spec *spec, const struct source *s,
     optimizer_destroy(&optimizer);
     if (rc == 0 && spec->train.ema_decay > 0)
         rc = state_start_ema(state, err);
-    if (rc != 0 || spec->initial_weights == NULL)
-        return rc;
-    if (!spec->initial_weights_partial)
-        return ckpt_read_weights(spec->initial_weights, state, err);
-    rc = ckpt_read_weights_partial(spec->initial_weights, state, &report, err);
     if (rc == 0)
+        rc = check_weights(spec, state, &report, err);
+    if (rc == 0 && report.text[0] != '\0')
         printf("== weights ==\n%s\n\n", report.text);
     return rc;
 }
@@ -293,6 +304,24 @@ worker_check(const char *path)
 
 /* ---- the data alone -------------------------------------------------------*/
 
+/* Only a model that has to take weights is given memory. */
+static int
+check_graph_weights(const struct spec *spec, const struct graph *graph,
+                    struct err *err)
+{
+    struct ckpt_weights_report report;
+    struct state *state = NULL;
+    int rc;
+
+    if (spec->initial_weights == NULL)
+        return 0;
+    rc = state_create(graph, 0, &state, err);
+    if (rc == 0)
+        rc = check_weights(spec, state, &report, err);
+    state_destroy(&state);
+    return rc;
+}
+
 static int
 check_data(const struct spec *spec, struct err *err)
 {
@@ -310,6 +339,8 @@ check_data(const struct spec *spec, struct err *err)
         rc = source_check_model(&s, graph, err);
     if (rc == 0)
         rc = autodiff_apply(graph, &plain, &trained, err);
+    if (rc == 0)
+        rc = check_graph_weights(spec, graph, err);
     graph_destroy(&trained);
     graph_destroy(&graph);
     source_close(&s);

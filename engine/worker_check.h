@@ -12,7 +12,7 @@
 
 /* The exit status. */
 int worker_check(const char *path);
-/* Data and model only: silent, or one sentence on standard output. */
+/* Data, model and initial weights only: silent, or one sentence on standard output. */
 int worker_check_data(const char *path);
 
 /* A spec from a file, paths made absolute; faults go to standard error. */

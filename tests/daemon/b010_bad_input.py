@@ -108,10 +108,39 @@ def shape_that_does_not_fit(folder, spec):
         "out_channels": 4, "kernel_size": 3}})
 
 
+def more_than_all(folder, spec):
+    spec["evaluate"] = {"metrics": ["accuracy", "top_k"], "top_k": 4}
+
+
 def other_weights(folder, spec):
     with open(f"{folder}/w.safetensors", "wb") as f:
         f.write(b"\xff" * 8 + b"{}")
     spec["initial_weights"] = f"{folder}/w.safetensors"
+
+
+def places_in_the_spec():
+    """what the worker finds has its line and column in the user's file"""
+    with Daemon() as d:
+        blobs(d.dir)
+        for change, place in (
+                ({"model": [{"name": "s", "sequential": [{"conv2d": {
+                    "out_channels": 4, "kernel_size": 3}}]}]},
+                 ('"conv2d"', 1, "model: s.0 (conv2d): ")),
+                ({"model": {"resnet": {"depth": 8, "num_classes": 3}}},
+                 ('"model"', 0, "model: conv1 (conv2d): ")),
+                ({"model": [{"reshape": {"shape": [2, 4]}}]},
+                 ('"cross_entropy"', 0, "loss: cross_entropy: ")),
+                ({"evaluate": {"metrics": ["accuracy", "top_k"], "top_k": 4}},
+                 ('"top_k": 4', 0, "evaluate.top_k: "))):
+            path = write_spec(d.dir, mlp_spec(d.dir, **change))
+            with open(path, encoding="utf-8") as f:
+                lines = f.read().split("\n")
+            line = [i for i, x in enumerate(lines) if place[0] in x][-1]
+            r = d.try_ctl("validate", path)
+            equal(r.returncode, 65, "exit code")
+            check(f":{line + 1 - place[1]}:" in r.stdout + r.stderr and
+                  place[2] in r.stdout + r.stderr,
+                  f"line {line + 1 - place[1]}: {r.stdout}{r.stderr}")
 
 
 main(five_faults_five_lines,
@@ -123,5 +152,6 @@ main(five_faults_five_lines,
      bad_data("wrong_length", other_length, ["256", "255"]),
      bad_data("shape_that_does_not_fit", shape_that_does_not_fit,
               ["conv2d"]),
-     bad_data("absurd_safetensors", other_weights, ["w.safetensors"],
-              early=False))
+     bad_data("top_k_of_fewer_classes", more_than_all, ["4 of 3"]),
+     bad_data("absurd_safetensors", other_weights, ["w.safetensors"]),
+     places_in_the_spec)
