@@ -153,10 +153,11 @@ variants_add(struct variants *v, const struct variants_options *options,
 int
 variants_bind(struct variants *v, struct state *state, struct err *err)
 {
-    const size_t n_bytes = (v->block_bytes / MEMPLAN_ALIGN + 1) * MEMPLAN_ALIGN;
+    /* What the plan says, to the byte. */
+    const size_t n_bytes = v->block_bytes;
 
     assert(v->block == NULL);
-    v->block = aligned_alloc(MEMPLAN_ALIGN, n_bytes);
+    v->block = aligned_alloc(MEMPLAN_ALIGN, n_bytes > 0 ? n_bytes : 1);
     if (v->block == NULL)
         return err_set(err, ERR_NOMEM, "activations: no memory for %zu bytes",
                        n_bytes);
