@@ -100,6 +100,23 @@ out:
     return rc;
 }
 
+/* The graphs of training, full batch first; *out is for the one to show. A last
+ * batch may be too small for what a full one does. */
+static int
+build_batches(const struct spec *spec, const struct source *s,
+              struct graph **out, struct err *err)
+{
+    const int64_t batch = s->train_full > 0 ? s->train_full : s->train_last;
+    struct graph *last = NULL;
+    int rc = build_graph(spec, &s->data, BUILD_TRAIN, batch, out, err);
+
+    if (rc == 0 && s->train_last > 0 && s->train_last != batch)
+        rc =
+            build_graph(spec, &s->data, BUILD_TRAIN, s->train_last, &last, err);
+    graph_destroy(&last);
+    return rc;
+}
+
 /* ---- the plan -------------------------------------------------------------*/
 
 static void
@@ -110,8 +127,7 @@ print_text(const char *title, char *text)
 }
 
 static int
-print_graphs(const struct spec *spec, const struct source *s, int64_t batch,
-             struct err *err)
+print_graphs(const struct spec *spec, const struct source *s, struct err *err)
 {
     const struct autocast_policy policy = {
         .dtype = spec->amp.dtype,
@@ -119,7 +135,7 @@ print_graphs(const struct spec *spec, const struct source *s, int64_t batch,
         .n_fp32_regions = spec->amp.n_fp32_regions,
     };
     struct graph *plain = NULL, *cast = NULL;
-    int rc = build_graph(spec, &s->data, BUILD_TRAIN, batch, &plain, err);
+    int rc = build_batches(spec, s, &plain, err);
 
     if (rc == 0) {
         print_text("graph", graph_print(plain));
@@ -268,7 +284,7 @@ print_plan(const struct spec *spec, struct err *err)
         rc = err_set(err, ERR_UNSUPPORTED, "device: there is no \"%s\" here",
                      spec->device);
     if (rc == 0)
-        rc = print_graphs(spec, &s, batch, err);
+        rc = print_graphs(spec, &s, err);
     if (rc == 0)
         rc = variants_compile(&vo, BUILD_TRAIN, batch, false, &program, err);
     if (rc == 0)
@@ -332,9 +348,7 @@ check_data(const struct spec *spec, struct err *err)
 
     if (rc != 0)
         return rc;
-    rc = build_graph(spec, &s.data, BUILD_TRAIN,
-                     s.train_full > 0 ? s.train_full : s.train_last, &graph,
-                     err);
+    rc = build_batches(spec, &s, &graph, err);
     if (rc == 0)
         rc = source_check_model(&s, graph, err);
     if (rc == 0)

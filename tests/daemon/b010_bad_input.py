@@ -108,6 +108,11 @@ def shape_that_does_not_fit(folder, spec):
         "out_channels": 4, "kernel_size": 3}})
 
 
+def last_batch_of_one(folder, spec):
+    spec["data"]["batch_size"] = 255
+    spec["model"].insert(0, "batch_norm1d")
+
+
 def more_than_all(folder, spec):
     spec["evaluate"] = {"metrics": ["accuracy", "top_k"], "top_k": 4}
 
@@ -152,6 +157,8 @@ main(five_faults_five_lines,
      bad_data("wrong_length", other_length, ["256", "255"]),
      bad_data("shape_that_does_not_fit", shape_that_does_not_fit,
               ["conv2d"]),
+     bad_data("last_batch_of_one", last_batch_of_one,
+              ["batch_norm1d", "a batch of 1"]),
      bad_data("top_k_of_fewer_classes", more_than_all, ["4 of 3"]),
      bad_data("absurd_safetensors", other_weights, ["w.safetensors"]),
      places_in_the_spec)
