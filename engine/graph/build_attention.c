@@ -18,6 +18,9 @@ static int
 mask_input(struct build *b, const struct spec_layer *layer, struct heads *h,
            struct err *err)
 {
+    const int64_t n_keys =
+        graph_value_at(b->graph, h->k >= 0 ? h->k : h->q)->desc.dim[1];
+    char text[SHAPE_TEXT_MAX];
     struct tensor_desc m;
     int id;
 
@@ -28,6 +31,11 @@ mask_input(struct build *b, const struct spec_layer *layer, struct heads *h,
         return err->code;
     h->mask = b->in[b->n_in - 1];
     m = build_desc(b, b->n_in - 1);
+    if (m.rank < 2 || m.rank > 3 || m.dim[m.rank - 1] != n_keys)
+        return build_refuse(layer, err,
+                            "its mask %s is neither (samples, keys) nor "
+                            "(samples, queries, keys) of %" PRId64 " keys",
+                            shape_format(&m, text, sizeof(text)), n_keys);
     if (m.rank != 2)
         return 0;
     /* [B,1,S]: for every query. As [B,S] it could pass for [T,S]. */

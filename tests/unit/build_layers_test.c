@@ -598,6 +598,14 @@ test_build_layers_refuse_with_a_sentence(void **state)
          "\"shortcut\": [{\"linear\": {\"out_features\": 3}}]}}]",
          "model: r (residual): its shortcut ends in [4,3] but its layers end "
          "in [4,6]; the sum needs one shape"},
+        {&sequences,
+         "[{\"name\": \"k\", \"narrow\": {\"dim\": 1, \"start\": 0, "
+         "\"length\": 2}}, {\"name\": \"s\", \"input\": \"input\", "
+         "\"mean\": {\"dim\": 2}}, {\"name\": \"m\", \"gt\": "
+         "{\"value\": 0}}, {\"multihead_attention\": {\"num_heads\": 2}, "
+         "\"input\": [\"input\", \"k\", \"k\", \"m\"]}]",
+         "model: 3 (multihead_attention): its mask [4,5] is neither (samples, "
+         "keys) nor (samples, queries, keys) of 2 keys"},
         {&sequences, "[{\"reshape\": {\"shape\": [3, 10]}}]",
          "loss: cross_entropy: the model ends in [4,3,10], which takes class "
          "ids [4,3], but the targets are [4,5]"},
