@@ -65,6 +65,7 @@
 #define WORDS_LAYERS_OR_NULL "a list of layers, or null"
 #define WORDS_WIDTHS         "a list of at most 64 integers, each 1 or more"
 #define WORDS_WIDTH          "an integer from 1 to 1048576"
+#define WORDS_ACCUMULATE     "an integer from 1 to 65535"
 #define WORDS_ACTIVATION     "\"relu\", \"gelu\", \"tanh\" or \"silu\""
 #define WORDS_LABEL          "an integer or null"
 #define WORDS_COLUMNS        "a list of column names or numbers"
@@ -137,6 +138,8 @@
 #define RANGE_LAYERS_OR_NULL WHOLE(WORDS_LAYERS_OR_NULL)
 #define RANGE_WIDTHS CLOSED(1, INT_LIMIT, WORDS_WIDTHS)
 #define RANGE_WIDTH CLOSED(1, 1048576, WORDS_WIDTH)
+/* A micro-batch has 16 bits in the counter of a random number: philox.h. */
+#define RANGE_ACCUMULATE CLOSED(1, 65535, WORDS_ACCUMULATE)
 #define RANGE_ACTIVATION WHOLE(WORDS_ACTIVATION)
 #define RANGE_LABEL CLOSED(-LABEL_LIMIT, LABEL_LIMIT, WORDS_LABEL)
 #define RANGE_COLUMNS WHOLE(WORDS_COLUMNS)

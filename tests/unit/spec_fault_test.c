@@ -237,6 +237,8 @@ static const struct {
     {"amp.wgrad_rounding=fp16", "amp.wgrad_rounding",
      "unknown rounding \"fp16\"; known: fp32, pytorch"},
     {"train.epochs=0", "train.epochs", "must be an integer, 1 or more, not 0"},
+    {"train.accumulate=65536", "train.accumulate",
+     "must be at most 65535, not 65536"},
     {"train.epoch=3", "train.epoch", "unknown key; did you mean epochs?"},
     {"train.clip_grad_norm=-1", "train.clip_grad_norm",
      "must be a number, 0 or more, not -1"},
