@@ -70,7 +70,7 @@ build_graph(const struct spec *spec, const struct build_data *data,
         err_prefix(err, "loss");
         goto out;
     }
-    rc = build_loss_check_top_k(&b, err);
+    rc = build_loss_check_metrics(&b, err);
     if (rc == 0)
         rc = graph_freeze(b.graph, err);
 out:

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "engine/graph/shape.h"
+#include "proto/event.h"
 
 static enum op
 loss_op(enum spec_loss loss)
@@ -285,14 +286,21 @@ build_loss_append(struct build *b, struct err *err)
 }
 
 int
-build_loss_check_top_k(const struct build *b, struct err *err)
+build_loss_check_metrics(const struct build *b, struct err *err)
 {
     const struct tensor_desc pred = graph_value_at(b->graph, b->at)->desc;
     const int64_t n = pred.dim[pred.layout == TENSOR_NHWC ? 1 : pred.rank - 1];
+    const bool *asked = b->spec->evaluate.metric;
     const int64_t k = b->spec->evaluate.top_k;
 
-    if (!b->spec->evaluate.metric[SPEC_METRIC_TOP_K] || (k >= 1 && k <= n))
-        return 0;
-    return err_set(err, ERR_SPEC,
-                   "evaluate.top_k: %" PRId64 " of %" PRId64 " classes", k, n);
+    if (asked[SPEC_METRIC_TOP_K] && (k < 1 || k > n))
+        return err_set(err, ERR_SPEC,
+                       "evaluate.top_k: %" PRId64 " of %" PRId64 " classes", k,
+                       n);
+    if (asked[SPEC_METRIC_CONFUSION] && n > EVENT_MAX_CLASSES)
+        return err_set(err, ERR_SPEC,
+                       "evaluate.metrics: confusion: a table of %" PRId64
+                       " classes, where %d fit",
+                       n, EVENT_MAX_CLASSES);
+    return 0;
 }

@@ -117,7 +117,7 @@ int build_layers_remember(struct build *b, const char *path, int value,
 /* Appends target, loss and what follows it, and sets the roles. */
 int build_loss_append(struct build *b, struct err *err);
 /* Afterwards, in training too, so that no run ends at its first evaluation. */
-int build_loss_check_top_k(const struct build *b, struct err *err);
+int build_loss_check_metrics(const struct build *b, struct err *err);
 
 /* build_product.c */
 build_layer_fn build_linear, build_matmul, build_embedding, build_positional;

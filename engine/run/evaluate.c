@@ -40,11 +40,7 @@ make_table(struct evaluate *e, struct err *err)
     }
     if (n == 0)
         return 0;
-    if (n > EVENT_MAX_CLASSES)
-        return err_set(err, ERR_SPEC,
-                       "evaluate.metrics: confusion: a table of %lld classes, "
-                       "where %d fit",
-                       (long long)n, EVENT_MAX_CLASSES);
+    assert(n <= EVENT_MAX_CLASSES); /* build_graph() refuses more */
     e->n_classes = (int)n;
     e->confusion = calloc((size_t)(n * n), sizeof(*e->confusion));
     return e->confusion != NULL

@@ -38,7 +38,7 @@ double evaluate_metric(const struct evaluate_result *result,
 void evaluate_batch_sizes(int64_t n_samples, int64_t batch_size, int64_t *full,
                           int64_t *last);
 
-/* ERR_SPEC when a confusion table of so many classes would be too large. */
+/* ERR_NOMEM, or what prefetch_create() says. */
 int evaluate_create(const struct dataset *dataset, int64_t batch_size,
                     bool threaded, struct variants *variants,
                     const struct state *state, struct evaluate **out,

@@ -136,7 +136,10 @@ def places_in_the_spec():
                 ({"model": [{"reshape": {"shape": [2, 4]}}]},
                  ('"cross_entropy"', 0, "loss: cross_entropy: ")),
                 ({"evaluate": {"metrics": ["accuracy", "top_k"], "top_k": 4}},
-                 ('"top_k": 4', 0, "evaluate.top_k: "))):
+                 ('"top_k": 4', 0, "evaluate.top_k: ")),
+                ({"model": [{"linear": {"out_features": 257}}],
+                  "evaluate": {"metrics": ["accuracy", "confusion"]}},
+                 ('"metrics"', 0, "evaluate.metrics: confusion: "))):
             path = write_spec(d.dir, mlp_spec(d.dir, **change))
             with open(path, encoding="utf-8") as f:
                 lines = f.read().split("\n")

@@ -647,6 +647,27 @@ test_build_refuses_more_than_all_classes(void **state)
     spec_destroy(&spec);
 }
 
+/* As large as an event can be, and no larger. */
+static void
+test_build_refuses_a_large_confusion_table(void **state)
+{
+    static const struct build_data wide[] = {{MODEL_ROWS(256), MODEL_CLASSES},
+                                             {MODEL_ROWS(257), MODEL_CLASSES}};
+    struct spec *spec = model_spec("[\"relu\"]", "cross_entropy");
+    struct graph *g;
+    struct err err;
+
+    (void)state;
+    spec->evaluate.metric[SPEC_METRIC_CONFUSION] = true;
+    assert_int_equal(build_graph(spec, &wide[0], BUILD_TRAIN, 4, &g, &err), 0);
+    graph_destroy(&g);
+    assert_int_equal(build_graph(spec, &wide[1], BUILD_TRAIN, 4, &g, &err),
+                     ERR_SPEC);
+    assert_string_equal(err.msg, "evaluate.metrics: confusion: a table of 257 "
+                                 "classes, where 256 fit");
+    spec_destroy(&spec);
+}
+
 int
 main(void)
 {
@@ -664,6 +685,7 @@ main(void)
         cmocka_unit_test(test_build_counts_for_every_kind_of_scores),
         cmocka_unit_test(test_build_finds_the_classes_of_sequences),
         cmocka_unit_test(test_build_refuses_more_than_all_classes),
+        cmocka_unit_test(test_build_refuses_a_large_confusion_table),
         cmocka_unit_test(test_build_layers_refuse_with_a_sentence),
     };
 
