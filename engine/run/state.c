@@ -17,12 +17,12 @@ round_elems(int64_t n)
     return (n + BLOCK_ALIGN_ELEMS - 1) / BLOCK_ALIGN_ELEMS * BLOCK_ALIGN_ELEMS;
 }
 
-/* Zeroed, aligned, never of size 0. */
+/* Zeroed and aligned, of what state_n_bytes() counts; not NULL for 0 elements
+ * either. */
 static float *
 alloc_block(int64_t n_elems)
 {
-    const size_t n_bytes =
-        (size_t)(n_elems > 0 ? n_elems : BLOCK_ALIGN_ELEMS) * sizeof(float);
+    const size_t n_bytes = (size_t)n_elems * sizeof(float);
     float *block = aligned_alloc(BLOCK_ALIGN_BYTES, n_bytes);
 
     if (block != NULL)

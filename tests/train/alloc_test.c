@@ -180,7 +180,7 @@ on_orders(void *ctx)
 }
 
 static void
-run_counted(const char *dtype, const char *optimizer)
+run_counted(const char *dtype, const char *norm, const char *optimizer)
 {
     enum { SAMPLES = 70, PIXELS = 12 * 12 };
     static float x[SAMPLES * PIXELS];
@@ -202,14 +202,14 @@ run_counted(const char *dtype, const char *optimizer)
              "{'name': 't', 'threads': 2, 'data': {'train': {'format': 'npy', "
              "'input': 'x.npy', 'target': 'y.npy'}, 'batch_size': 16, "
              "'shuffle': true}, 'model': [{'conv2d': {'out_channels': 8, "
-             "'kernel_size': 3, 'padding': 1}}, {'batch_norm2d': {}}, 'relu', "
+             "'kernel_size': 3, 'padding': 1}}, %s, 'relu', "
              "{'max_pool2d': {'kernel_size': 2}}, 'flatten', {'dropout': {'p': "
              "0.1}}, {'linear': {'out_features': 32}}, 'gelu', "
              "{'layer_norm': {}}, {'linear': {'out_features': 5}}], 'loss': "
              "'cross_entropy', 'optimizer': %s, 'amp': {'dtype': '%s', "
              "'scaler': {'init_scale': 256}}, 'train': {'epochs': 9, "
              "'accumulate': 2, 'clip_grad_norm': 1, 'ema': {'decay': 0.9}}}",
-             optimizer, dtype);
+             norm, optimizer, dtype);
     harness_spec(&h, text);
     const struct engine_options o = {
         .backend = "cpu",
@@ -241,21 +241,31 @@ static void
 test_alloc_float32(void **unused)
 {
     (void)unused;
-    run_counted("float32", "{'adamw': {'lr': 0.001}}");
+    run_counted("float32", "{'batch_norm2d': {}}", "{'adamw': {'lr': 0.001}}");
 }
 
 static void
 test_alloc_bfloat16(void **unused)
 {
     (void)unused;
-    run_counted("bfloat16", "{'sgd': {'lr': 0.01, 'momentum': 0.9}}");
+    run_counted("bfloat16", "{'batch_norm2d': {}}",
+                "{'sgd': {'lr': 0.01, 'momentum': 0.9}}");
 }
 
 static void
 test_alloc_float16(void **unused)
 {
     (void)unused;
-    run_counted("float16", "{'adam': {'lr': 0.001}}");
+    run_counted("float16", "{'batch_norm2d': {}}", "{'adam': {'lr': 0.001}}");
+}
+
+/* Buffers of no bytes are counted as such. */
+static void
+test_alloc_without_buffers(void **unused)
+{
+    (void)unused;
+    run_counted("float32", "{'group_norm': {'num_groups': 2}}",
+                "{'sgd': {'lr': 0.01}}");
 }
 
 /* The counter counts. */
@@ -282,6 +292,7 @@ main(void)
         cmocka_unit_test(test_alloc_float32),
         cmocka_unit_test(test_alloc_bfloat16),
         cmocka_unit_test(test_alloc_float16),
+        cmocka_unit_test(test_alloc_without_buffers),
     };
 
     dl_iterate_phdr(find_onednn, NULL);
