@@ -35,44 +35,18 @@ struct engine {
 /* ---- compiling ------------------------------------------------------------*/
 
 static int
-add_variants(struct engine *e, struct err *err)
+compile(struct engine *e, struct err *err)
 {
-    const struct source *s = &e->source;
     const struct variants_options o = {
         .spec = e->spec,
-        .data = &s->data,
+        .data = &e->source.data,
         .backend = e->backend,
         .threads = e->threads,
     };
-    const struct {
-        enum build_mode mode;
-        int64_t batch_size;
-    } wanted[] = {{BUILD_TRAIN, s->train_full},
-                  {BUILD_TRAIN, s->train_last},
-                  {BUILD_EVAL, s->eval_full},
-                  {BUILD_EVAL, s->eval_last}};
-
-    e->variants = variants_create();
-    if (e->variants == NULL)
-        return err_set(err, ERR_NOMEM, "engine: no memory");
-    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-        if (wanted[i].batch_size == 0)
-            continue;
-        const int rc = variants_add(e->variants, &o, wanted[i].mode,
-                                    wanted[i].batch_size, err);
-        if (rc != 0)
-            return rc;
-    }
-    return 0;
-}
-
-static int
-compile(struct engine *e, struct err *err)
-{
     int rc = source_open(e->spec, &e->source, err);
 
     if (rc == 0)
-        rc = add_variants(e, err);
+        rc = source_compile(&e->source, &o, &e->variants, err);
     if (rc != 0)
         return rc;
     return source_check_model(

@@ -187,11 +187,11 @@ check_state(const struct spec *spec, const struct source *s,
 
 static int
 print_totals(const struct spec *spec, const struct source *s,
-             const struct program *program, int threads, struct err *err)
+             const struct variants *variants, int threads, struct err *err)
 {
     struct state *state = NULL;
-    int rc = state_create(program_graph(program), optimizer_n_moments(spec),
-                          &state, err);
+    int rc = state_create(program_graph(variants_program_at(variants, 0)),
+                          optimizer_n_moments(spec), &state, err);
     int64_t n = 0;
 
     if (rc == 0)
@@ -218,7 +218,7 @@ print_totals(const struct spec *spec, const struct source *s,
            s->validation != NULL ? (long long)dataset_n_samples(s->validation)
                                  : 0LL,
            (long long)s->total_iterations, (long long)s->windows_per_epoch,
-           (long long)n, state_n_bytes(state), program_block_bytes(program),
+           (long long)n, state_n_bytes(state), variants_block_bytes(variants),
            policy != NULL ? policy : "");
     free(policy);
     state_destroy(&state);
@@ -268,7 +268,8 @@ print_plan(const struct spec *spec, struct err *err)
 {
     const int threads = worker_check_threads(spec);
     struct source s;
-    struct program *program = NULL;
+    struct variants *variants = NULL;
+    const struct program *program = NULL;
     int rc = source_open(spec, &s, err);
 
     if (rc != 0)
@@ -286,17 +287,19 @@ print_plan(const struct spec *spec, struct err *err)
     if (rc == 0)
         rc = print_graphs(spec, &s, err);
     if (rc == 0)
-        rc = variants_compile(&vo, BUILD_TRAIN, batch, false, &program, err);
-    if (rc == 0)
+        rc = source_compile(&s, &vo, &variants, err);
+    if (rc == 0) {
+        program = variants_program_at(variants, 0);
         rc = source_check_model(&s, program_graph(program), err);
+    }
     if (rc == 0) {
         print_text("program", program_print(program));
         print_text("memory", program_print_memory(program));
         rc = print_precisions(&vo, batch, program, err);
     }
     if (rc == 0)
-        rc = print_totals(spec, &s, program, threads, err);
-    program_destroy(&program);
+        rc = print_totals(spec, &s, variants, threads, err);
+    variants_destroy(&variants);
     source_close(&s);
     return rc;
 }

@@ -121,6 +121,32 @@ source_close(struct source *source)
     dataset_destroy(&source->validation);
 }
 
+int
+source_compile(const struct source *source,
+               const struct variants_options *options, struct variants **out,
+               struct err *err)
+{
+    const struct {
+        enum build_mode mode;
+        int64_t batch_size;
+    } wanted[] = {{BUILD_TRAIN, source->train_full},
+                  {BUILD_TRAIN, source->train_last},
+                  {BUILD_EVAL, source->eval_full},
+                  {BUILD_EVAL, source->eval_last}};
+    int rc = 0;
+
+    *out = variants_create();
+    if (*out == NULL)
+        return err_set(err, ERR_NOMEM, "programs: no memory");
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && rc == 0; i++)
+        if (wanted[i].batch_size > 0)
+            rc = variants_add(*out, options, wanted[i].mode,
+                              wanted[i].batch_size, err);
+    if (rc != 0)
+        variants_destroy(out);
+    return rc;
+}
+
 /* Classes lie last in memory: so in rows, and in images channels last. */
 static int64_t
 count_classes(const struct graph *g)

@@ -4,14 +4,15 @@
  *
  * Opens both splits of a spec with what its loss asks of the targets, and says
  * what follows from them: shapes for the graph, the order of the run, its
- * length, the batch sizes that will occur. Used once by whoever compiles or
- * explains a job.
+ * length, the batch sizes that will occur, the programs. Used once by whoever
+ * compiles or explains a job.
  */
 #ifndef ENGINE_RUN_SOURCE_H
 #define ENGINE_RUN_SOURCE_H
 
 #include "engine/data/dataset.h"
 #include "engine/data/order.h"
+#include "engine/run/variants.h"
 
 struct source {
     struct dataset *train;      /* owned */
@@ -27,6 +28,11 @@ struct source {
 int source_open(const struct spec *spec, struct source *source,
                 struct err *err);
 void source_close(struct source *source);
+
+/* All programs of the job, that of a full training batch first. */
+int source_compile(const struct source *source,
+                   const struct variants_options *options,
+                   struct variants **out, struct err *err);
 
 /* Labels of both splits against the classes that the model tells apart, and
  * tokens against the rows of the embeddings that they go into. */

@@ -9,6 +9,7 @@ import array
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -429,6 +430,22 @@ def test_check_prints_the_plan():
                  "== memory ==", "== totals ==", "fc1.weight.to_f16",
                  "parameters   227", "activations  "):
         check(part in r.stdout, f"{part} is not in the plan")
+
+
+def test_check_tells_what_a_job_takes():
+    # A small model, whose tables of evaluation are the largest part.
+    wide = spec(model=[{"linear": {"out_features": 200}}], evaluate={
+        "metrics": ["accuracy", "confusion"]}, checkpoint={})
+    for one in (spec(), wide):
+        _, r = run_check(json.dumps(one))
+        equal(r.returncode, 0, r.stderr)
+        with Job(one) as job:
+            a = job.start()
+            sums_up(a, "completed", 0)
+            started = a.events("started")[0]
+        for name in ("state", "activation"):
+            check(re.search(rf"{name}s? +{started[name + '_bytes']} bytes",
+                            r.stdout), f"{name}: {started}\n{r.stdout}")
 
 
 def test_check_tells_precisions_apart():
