@@ -324,11 +324,13 @@ note_speed(struct job *job, int64_t iteration, int64_t now_ms)
 static void
 apply_evaluation(struct view_job *view, const struct event *event)
 {
+    if (event->u.evaluation.incomplete)
+        return; /* numbers of a part of the set */
     view->validation_loss = event->u.evaluation.loss;
     view->accuracy = event->u.evaluation.accuracy;
     view->top_k = event->u.evaluation.top_k;
     view->perplexity = event->u.evaluation.perplexity;
-    if (!event->u.evaluation.incomplete && !isnan(view->accuracy) &&
+    if (!isnan(view->accuracy) &&
         (isnan(view->best_accuracy) || view->accuracy > view->best_accuracy))
         view->best_accuracy = view->accuracy;
 }

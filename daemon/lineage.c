@@ -35,14 +35,15 @@ take_rows(struct refresh *r, const struct view_evaluation *rows, int n)
     for (int i = 0; i < n; i++) {
         const struct view_evaluation *e = &rows[i];
 
+        r->after_row = e->row;
+        if (e->incomplete)
+            continue;
         r->loss = e->loss;
         r->accuracy = e->accuracy;
         r->top_k = e->top_k;
         r->perplexity = e->perplexity;
-        if (!e->incomplete && !isnan(e->accuracy) &&
-            (isnan(r->best) || e->accuracy > r->best))
+        if (!isnan(e->accuracy) && (isnan(r->best) || e->accuracy > r->best))
             r->best = e->accuracy;
-        r->after_row = e->row;
     }
 }
 

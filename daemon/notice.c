@@ -129,12 +129,13 @@ from_incident(struct notice *n, const struct event *e)
 
 /* What was not asked for is not told. */
 static void
-add_metric(struct notice *n, const char *name, double value)
+add_metric(struct notice *n, const char *name, int digits, double value)
 {
     const size_t len = strlen(n->text);
 
     if (!isnan(value))
-        snprintf(n->text + len, sizeof(n->text) - len, ", %s %.4f", name,
+        snprintf(n->text + len, sizeof(n->text) - len, "%s %s %.*g",
+                 len > 0 && n->text[len - 1] != ':' ? "," : "", name, digits,
                  value);
 }
 
@@ -142,12 +143,15 @@ static bool
 from_evaluation(struct notice *n, const struct event *e)
 {
     n->kind = "evaluation";
-    snprintf(n->text, sizeof(n->text),
-             "iteration %" PRId64 ": validation loss %.6g", e->iteration,
-             e->u.evaluation.loss);
-    add_metric(n, "accuracy", e->u.evaluation.accuracy);
-    add_metric(n, "top-k", e->u.evaluation.top_k);
-    add_metric(n, "perplexity", e->u.evaluation.perplexity);
+    snprintf(n->text, sizeof(n->text), "iteration %" PRId64 ":%s", e->iteration,
+             e->u.evaluation.incomplete ? " the evaluation was not finished"
+                                        : "");
+    if (e->u.evaluation.incomplete)
+        return true;
+    add_metric(n, "validation loss", 6, e->u.evaluation.loss);
+    add_metric(n, "accuracy", 4, e->u.evaluation.accuracy);
+    add_metric(n, "top-k", 4, e->u.evaluation.top_k);
+    add_metric(n, "perplexity", 6, e->u.evaluation.perplexity);
     return true;
 }
 

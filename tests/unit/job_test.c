@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/job.h"
+#include "daemon/notice.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -165,9 +166,37 @@ test_job_best_ignores_nan_and_incomplete(void **ctx)
         e.u.evaluation.accuracy = row[i].accuracy;
         e.u.evaluation.incomplete = row[i].incomplete;
         job_apply_event(job, &e, 0);
+        /* Of a part of the set: not told as if it were of all. */
+        if (row[i].incomplete)
+            assert_true(job->row.view.accuracy == row[i - 1].accuracy);
         best = job->row.view.best_accuracy;
         assert_true(best == row[i].best || (isnan(best) && isnan(row[i].best)));
     }
+    job_destroy(&job);
+}
+
+/* What was measured, and nothing that was not. */
+static void
+test_job_notice_of_an_evaluation(void **ctx)
+{
+    struct event e = {.kind = EVENT_EVALUATION, .iteration = 7};
+    struct job *job = make_job("running");
+    struct notice n;
+
+    (void)ctx;
+    e.u.evaluation.loss = 0.25;
+    e.u.evaluation.accuracy = 0.5;
+    e.u.evaluation.top_k = NAN;
+    e.u.evaluation.perplexity = INFINITY;
+    assert_true(notice_from_event(&n, job, &e));
+    assert_string_equal(n.text, "iteration 7: validation loss 0.25, accuracy "
+                                "0.5, perplexity inf");
+    e.u.evaluation.loss = e.u.evaluation.perplexity = NAN;
+    assert_true(notice_from_event(&n, job, &e));
+    assert_string_equal(n.text, "iteration 7: accuracy 0.5");
+    e.u.evaluation.incomplete = true;
+    assert_true(notice_from_event(&n, job, &e));
+    assert_string_equal(n.text, "iteration 7: the evaluation was not finished");
     job_destroy(&job);
 }
 
@@ -201,6 +230,7 @@ main(void)
         cmocka_unit_test(test_job_names_there_and_back),
         cmocka_unit_test(test_job_applies_steps),
         cmocka_unit_test(test_job_best_ignores_nan_and_incomplete),
+        cmocka_unit_test(test_job_notice_of_an_evaluation),
         cmocka_unit_test(test_job_view_tells_committed_only),
     };
 
