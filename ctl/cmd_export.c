@@ -96,11 +96,6 @@ copy_checkpoint(struct session *s, struct export *x, struct err *err)
                        "it",
                        x->target);
     from = open(x->weights.path, O_RDONLY | O_CLOEXEC);
-    if (from < 0 && errno == ENOENT && x->weights.ema)
-        return err_set(err, ERR_NOTFOUND,
-                       "checkpoint %s has no averaged weights: its spec has no "
-                       "train.ema_decay",
-                       x->weights.name);
     if (from < 0)
         return err_set_errno(err, errno == EACCES ? ERR_DENIED : ERR_IO, errno,
                              "%s", x->weights.path);

@@ -8,6 +8,7 @@
 #include "ctl/cmd.h"
 #include "ctl/printable.h"
 #include "ctl/program.h"
+#include "ctl/specfile.h"
 #include "ctl/weights.h"
 
 #define MAX_TOKENS      1000000
@@ -20,7 +21,9 @@ struct saying {
     struct printable printable;
     bool to_terminal;
     bool keep;
-    char *text; /* owned, when kept; NUL-terminated */
+    const char *prompt; /* borrowed: to be said first; NULL: it was */
+    bool of_ids;        /* one a line */
+    char *text;         /* owned, when kept; NUL-terminated */
     size_t n;
     bool open_line; /* the last byte was no newline */
 };
@@ -41,13 +44,10 @@ keep_bytes(struct saying *say, const char *bytes, size_t n, struct err *err)
 }
 
 static int
-put_bytes(void *ctx, const char *bytes, size_t n, struct err *err)
+say_bytes(struct saying *say, const char *bytes, size_t n, struct err *err)
 {
-    struct saying *say = ctx;
     FILE *f = say->s->out.f;
 
-    if (say->keep)
-        return keep_bytes(say, bytes, n, err);
     if (n > 0)
         say->open_line = bytes[n - 1] != '\n';
     while (n > 0) {
@@ -65,6 +65,25 @@ put_bytes(void *ctx, const char *bytes, size_t n, struct err *err)
     if (fflush(f) != 0)
         return err_set_errno(err, ERR_IO, errno, "standard output");
     return 0;
+}
+
+/* The first bytes bring the prompt along: where there are none, the error is
+ * all that is said. */
+static int
+put_bytes(void *ctx, const char *bytes, size_t n, struct err *err)
+{
+    struct saying *say = ctx;
+    const char *prompt = say->prompt;
+    int rc = 0;
+
+    if (say->keep)
+        return keep_bytes(say, bytes, n, err);
+    say->prompt = NULL;
+    if (prompt != NULL)
+        rc = say_bytes(say, prompt, strlen(prompt), err);
+    if (rc == 0 && prompt != NULL && say->of_ids && say->open_line)
+        rc = say_bytes(say, "\n", 1, err);
+    return rc < 0 ? rc : say_bytes(say, bytes, n, err);
 }
 
 static void
@@ -132,6 +151,25 @@ find_files(struct session *s, const struct view_job *job, const char *ref,
     return program_find("traind-worker", q->worker, sizeof(q->worker), err);
 }
 
+/* The worker says what is wrong with a spec that cannot be read. */
+static bool
+is_of_ids(const char *path)
+{
+    struct spec_faults faults = {0};
+    struct specfile file = {0};
+    struct spec *spec = NULL;
+    struct err err;
+    const bool ids =
+        specfile_read(&file, path, NULL, 0, &err) == 0 &&
+        spec_parse(file.text, strlen(file.text), &spec, &faults) == 0 &&
+        spec->data.train.format == SPEC_FORMAT_TOKENS;
+
+    spec_faults_fini(&faults);
+    spec_destroy(&spec);
+    specfile_fini(&file);
+    return ids;
+}
+
 /* What the worker has said on standard error is the sentence. */
 static int
 ask_worker(struct question *q, const char *prompt, struct saying *say,
@@ -144,12 +182,10 @@ ask_worker(struct question *q, const char *prompt, struct saying *say,
                           q->temperature,  (char[]){"--top-k"},
                           q->top_k,        (char[]){"--seed"},
                           q->seed,         NULL};
-    int rc = 0;
-
-    if (!say->keep)
-        rc = put_bytes(say, prompt, strlen(prompt), err);
-    if (rc == 0)
-        rc = program_run(argv, prompt, strlen(prompt), put_bytes, say, err);
+    say->prompt = prompt;
+    say->of_ids = is_of_ids(q->spec);
+    const int rc =
+        program_run(argv, prompt, strlen(prompt), put_bytes, say, err);
     if (!say->keep)
         end_line(say);
     return rc;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/weights.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 static int
 set_path(struct weights *out, const char *name, const char *directory,
@@ -87,7 +89,14 @@ int
 weights_find(struct session *s, const char *ref, const char *which,
              struct weights *out, struct err *err)
 {
-    if (which == NULL || strcmp(which, "last") == 0)
-        return find_last(s, ref, out, err);
-    return find_named(s, ref, which, out, err);
+    const int rc = which == NULL || strcmp(which, "last") == 0
+                       ? find_last(s, ref, out, err)
+                       : find_named(s, ref, which, out, err);
+
+    if (rc == 0 && out->ema && access(out->path, F_OK) < 0 && errno == ENOENT)
+        return err_set(err, ERR_NOTFOUND,
+                       "checkpoint %s has no averaged weights: its spec has no "
+                       "train.ema",
+                       out->name);
+    return rc;
 }

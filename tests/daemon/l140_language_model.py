@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A byte GPT learns a text that repeats itself, and goes on with it."""
 import os
+import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["TRAIND_SOURCE"], "tests/support"))
@@ -63,6 +64,30 @@ def a_text_goes_on():
         check(record["checkpoint"].startswith("it000000200-"), "of the last")
 
 
+def ids_go_on():
+    """of a job over token ids: each on a line of its own, the prompt apart"""
+    with Daemon() as d:
+        with open(f"{d.dir}/ids.bin", "wb") as f:
+            f.write(struct.pack("<2000H", *[i % 300 for i in range(2000)]))
+        spec = gpt_spec(d.dir, train={"max_iterations": 2,
+                                      "ema": {"decay": 0.5}}, evaluate={})
+        spec["data"] = {"train": {"format": "tokens",
+                                  "input": f"{d.dir}/ids.bin",
+                                  "token_dtype": "uint16"},
+                        "sequence_length": 32, "batch_size": 8}
+        spec["model"]["gpt"]["vocab_size"] = 300
+        job = d.submit(spec, "--wait")
+        for ema in ([], ["--ema"]):
+            said = d.ctl("sample", job, "--prompt", "7 8 9", "--tokens", 5,
+                         *ema)
+            lines = said.splitlines()
+            equal((lines[0], len(lines)), ("7 8 9", 6), "lines")
+            check(all(0 <= int(x) < 300 for x in lines[1:]), said)
+        out = d.try_ctl("sample", job, "--prompt", "7 300", "--tokens", 5)
+        equal((out.returncode, out.stdout), (65, ""), "only the error")
+        check("token 1 is 300, allowed 0..299" in out.stderr, out.stderr)
+
+
 def what_cannot_go_on_says_why():
     """no checkpoint, no such checkpoint, no language model, a bad number"""
     with Daemon() as d:
@@ -78,6 +103,9 @@ def what_cannot_go_on_says_why():
         out = d.try_ctl("sample", job, "--temperature", "hot")
         equal((out.returncode, "a number from 0" in out.stderr), (2, True),
               "a temperature is a number")
+        out = d.try_ctl("sample", job, "--ema")
+        check("has no averaged weights: its spec has no train.ema\n" in
+              out.stderr, out.stderr)
         d.ctl("cancel", job)
         spec = gpt_spec(d.dir, train={"max_iterations": 2})
         spec["model"] = [{"embedding": {"num_embeddings": 256,
@@ -88,4 +116,4 @@ def what_cannot_go_on_says_why():
 
 
 if __name__ == "__main__":
-    main(a_text_goes_on, what_cannot_go_on_says_why)
+    main(a_text_goes_on, ids_go_on, what_cannot_go_on_says_why)
