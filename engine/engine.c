@@ -26,6 +26,7 @@ struct engine {
     char *policy;
     char *directory; /* ".../checkpoints" */
     char resumed_from[CKPT_NAME_MAX];
+    bool resumed_unmeasured; /* from weights that no evaluation was made of */
     struct ckpt_weights_report weights; /* of a partial reading; else empty */
     struct report report;
     struct step step;
@@ -177,6 +178,7 @@ resume(struct engine *e, const struct engine_options *o, struct err *err)
             snprintf(e->resumed_from, sizeof(e->resumed_from), "%s",
                      o->resume[i]);
             e->state->weights_version++;
+            e->resumed_unmeasured = !info.has_metric;
             ckpt_info_fini(&info);
             return 0;
         }
@@ -268,6 +270,17 @@ make_parts(struct engine *e, const struct engine_options *o, struct err *err)
     return rc;
 }
 
+/* Only where the metric decides is it known which evaluations were made. */
+static bool
+owes_evaluation(const struct engine *e)
+{
+    const int64_t every = e->spec->evaluate.every_updates;
+    const int64_t updates = e->state->count.updates;
+
+    return e->resumed_unmeasured && e->spec->checkpoint.has_best && every > 0 &&
+           updates > 0 && updates % every == 0;
+}
+
 static void
 connect_loop(struct engine *e)
 {
@@ -282,6 +295,7 @@ connect_loop(struct engine *e)
         .flush = e->flush,
         .report = &e->report,
         .total_iterations = e->source.total_iterations,
+        .owes_evaluation = owes_evaluation(e),
     };
 }
 

@@ -365,6 +365,24 @@ after_iteration(struct loop *l, const struct step_result *r, struct err *err)
                       err);
 }
 
+/* What a stop cut off is made up for, or the best model might be missed. */
+static int
+catch_up(struct loop *l, struct err *err)
+{
+    struct evaluation evaluation;
+    struct err failure;
+    int rc;
+
+    if (!l->owes_evaluation || must_end(l) ||
+        l->state->count.iteration >= l->total_iterations)
+        return 0; /* finish() evaluates */
+    rc = evaluate(l, &evaluation, err);
+    if (rc != 0 || !evaluation.best ||
+        (look_for_orders(l) & REPORT_ABANDON) != 0)
+        return rc;
+    return checkpoint(l, EVENT_CHECKPOINT_PERIODIC, true, &failure, err);
+}
+
 /* A pause, a signal, a daemon that is gone. */
 static int
 stop(struct loop *l, enum event_outcome *outcome, struct err *err)
@@ -417,6 +435,7 @@ loop_run(struct loop *loop, enum event_outcome *outcome, struct err *err)
     err_clear(err);
     loop->at.start_us = clock_mono_us(&loop->report->clock);
     loop->at.metric_updates = -1;
+    rc = catch_up(loop, err);
     while (rc == 0) {
         if (must_end(loop))
             return stop(loop, outcome, err);

@@ -36,6 +36,8 @@ struct loop {
     struct flush *flush; /* NULL: not wanted */
     const struct report *report;
     int64_t total_iterations;
+    bool owes_evaluation; /* resumed from where one should have been made and
+                             was cut off */
 
     /* The loop's own; zero at the start. */
     struct {

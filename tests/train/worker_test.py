@@ -209,6 +209,16 @@ def test_sigterm_during_evaluation():
             c = a.events("checkpoint")[-1]
             equal((c["iteration"], c["best"], c["has_metric"]),
                   (last["iteration"], False, False), "checkpoint")
+            # Whoever goes on from there makes up for it first.
+            a = job.start(resume=[c["name"]], resume_required=True)
+            a.wait_event("step")
+            a.signal(signal.SIGTERM)
+            sums_up(a, "stopped", STOPPED)
+            first = [e for e in a.events() if e["kind"] != "started"][:2]
+            equal([(e["kind"], e["iteration"]) for e in first],
+                  [("evaluation", c["iteration"]),
+                   ("checkpoint", c["iteration"])], "what comes first")
+            check(not first[0]["incomplete"] and first[1]["best"], "the best")
 
 
 # ---- beats ------------------------------------------------------------------
