@@ -30,6 +30,18 @@ open_split(const struct spec *spec, const struct spec_source *from,
     return dataset_open(from, &options, out, err);
 }
 
+/* A file of both splits does not tell which of them is meant. */
+static int
+open_validation(const struct spec *spec, struct dataset **out, struct err *err)
+{
+    const struct spec_source *from = &spec->data.validation;
+    const int rc = open_split(spec, from, out, err);
+
+    if (rc < 0 && strcmp(from->input, spec->data.train.input) == 0)
+        return err_prefix(err, "data.validation");
+    return rc;
+}
+
 static bool
 same_shape(const struct build_data *a, const struct build_data *b)
 {
@@ -92,7 +104,7 @@ source_open(const struct spec *spec, struct source *source, struct err *err)
         goto out;
     dataset_describe(source->train, &source->data);
     if (spec->data.validation.present) {
-        rc = open_split(spec, &spec->data.validation, &source->validation, err);
+        rc = open_validation(spec, &source->validation, err);
         if (rc != 0)
             goto out;
         dataset_describe(source->validation, &validation);
