@@ -108,7 +108,7 @@ static const struct {
     {"target_columns", BIT(CSV)},
     {"token_dtype", BIT(TOKENS)},
     {"part", SEQUENCES},
-    {"mask", TENSORS},
+    {"mask", TENSORS | SEQUENCES},
 };
 
 static bool

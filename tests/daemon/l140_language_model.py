@@ -6,7 +6,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["TRAIND_SOURCE"], "tests/support"))
-from scenario import Daemon, check, equal, main, write_spec
+from scenario import Daemon, check, equal, main, npy, write_spec
 
 PATTERN = "the cat sat on the mat. "
 
@@ -76,7 +76,15 @@ def ids_go_on():
                                   "token_dtype": "uint16"},
                         "sequence_length": 32, "batch_size": 8}
         spec["model"]["gpt"]["vocab_size"] = 300
+        # Every tenth token is none to learn, or to be measured.
+        npy(f"{d.dir}/mask.npy", "|u1", (2000,),
+            [int(i % 10 != 0) for i in range(2000)])
+        spec["data"]["train"]["mask"] = f"{d.dir}/mask.npy"
+        spec["data"]["validation"] = dict(spec["data"]["train"], part=[0.9, 1])
         job = d.submit(spec, "--wait")
+        n = (200 - 1) // 32 * 32
+        equal(d.json("evaluations", job)[-1]["n"],
+              sum(i % 10 != 0 for i in range(1801, 1801 + n)), "what counts")
         for ema in ([], ["--ema"]):
             said = d.ctl("sample", job, "--prompt", "7 8 9", "--tokens", 5,
                          *ema)
@@ -86,6 +94,15 @@ def ids_go_on():
         out = d.try_ctl("sample", job, "--prompt", "7 300", "--tokens", 5)
         equal((out.returncode, out.stdout), (65, ""), "only the error")
         check("token 1 is 300, allowed 0..299" in out.stderr, out.stderr)
+        # The same file twice: the place is of the part that is too short.
+        spec["data"]["validation"]["part"] = [0.99, 1]
+        path = write_spec(d.dir, spec)
+        out = d.try_ctl("validate", path)
+        with open(path, encoding="utf-8") as f:
+            lines = f.read().split("\n")
+        line = [i for i, x in enumerate(lines, 1) if '"validation"' in x][0]
+        check(f":{line}:" in out.stderr and "data.validation: " in out.stderr
+              and "20 tokens in this part" in out.stderr, out.stderr)
 
 
 def what_cannot_go_on_says_why():

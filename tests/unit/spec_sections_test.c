@@ -226,9 +226,9 @@ static const struct {
      " 'sequence_length': 4",
      "", "data.train.token_dtype",
      "unknown token_dtype \"uint8\"; did you mean uint16?"},
-    {"'train': {'format': 'text', 'input': 'x', 'mask': 'm'},"
-     " 'sequence_length': 4",
-     "", "data.train.mask", "has no meaning for format text"},
+    {"'train': {'format': 'csv', 'input': 'x', 'target_columns': ['y'],"
+     " 'mask': 'm'}",
+     "", "data.train.mask", "has no meaning for format csv"},
     {"'train': {'format': 'text', 'input': 'x', 'part': [0.5, 0.5]},"
      " 'sequence_length': 4",
      "", "data.train.part", "must be in order, not 0.5 to 0.5"},
