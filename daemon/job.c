@@ -383,6 +383,8 @@ job_apply_event(struct job *job, const struct event *event, int64_t now_ms)
     case EVENT_CHECKPOINT_FAILED:
     case EVENT_CHECKPOINT_PRUNED:
     case EVENT_WARNING:
+    case EVENT_GUARD:
+    case EVENT_INCIDENT_PRUNED:
     case EVENT_FINISHED: break;
     }
 }

@@ -199,8 +199,15 @@ notice_from_event(struct notice *n, const struct job *job,
         n->kind = "warning";
         snprintf(n->text, sizeof(n->text), "%.230s", e->u.warning.text);
         return true;
+    case EVENT_GUARD:
+        n->kind = "guard";
+        snprintf(n->text, sizeof(n->text), "%.40s: %.150s: %s",
+                 e->u.guard.condition, e->u.guard.text,
+                 event_action_name(e->u.guard.action));
+        return true;
     case EVENT_STEP:
     case EVENT_CHECKPOINT_PRUNED:
+    case EVENT_INCIDENT_PRUNED:
     case EVENT_FINISHED: return false; /* the state's change says it */
     }
     return false;

@@ -48,6 +48,11 @@ write_finished(const struct obituary_facts *f, char *out, size_t size)
         snprintf(out, size, "worker %" PRId64 " stopped as it was told",
                  f->pid);
         break;
+    case EVENT_OUTCOME_PAUSED:
+    case EVENT_OUTCOME_GO_BACK:
+        snprintf(out, size, "worker %" PRId64 " was stopped by a guard: %s",
+                 f->pid, f->text);
+        break;
     case EVENT_OUTCOME_FAILED:
         snprintf(out, size, "worker %" PRId64 " ended with an error: %s",
                  f->pid, f->text[0] != '\0' ? f->text : err_line(f->error));

@@ -374,6 +374,29 @@ ingest_warning(struct store_op *op, struct store_conn *conn,
                              e->u.warning.text);
 }
 
+/* Where it was kept is no place any more. */
+static bool
+ingest_incident_pruned(struct store_op *op, struct store_conn *conn,
+                       const struct ingest_args *a, const struct event *e)
+{
+    (void)op;
+    (void)conn;
+    (void)a;
+    (void)e;
+    return true;
+}
+
+static bool
+ingest_guard(struct store_op *op, struct store_conn *conn,
+             const struct ingest_args *a, const struct event *e)
+{
+    char text[EVENT_TEXT_MAX + EVENT_NAME_MAX];
+
+    snprintf(text, sizeof(text), "%s: %s: %s", e->u.guard.condition,
+             e->u.guard.text, event_action_name(e->u.guard.action));
+    return store_write_event(op, conn, a->job, a->attempt, -1, "guard", text);
+}
+
 static bool
 ingest_finished(struct store_op *op, struct store_conn *conn,
                 const struct ingest_args *a, const struct event *e)
@@ -403,6 +426,8 @@ handler_of(enum event_kind kind)
     case EVENT_CHECKPOINT_PRUNED: return ingest_checkpoint_pruned;
     case EVENT_WARNING: return ingest_warning;
     case EVENT_FINISHED: return ingest_finished;
+    case EVENT_GUARD: return ingest_guard;
+    case EVENT_INCIDENT_PRUNED: return ingest_incident_pruned;
     }
     return NULL;
 }

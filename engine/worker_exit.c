@@ -19,7 +19,9 @@ worker_exit_code(const struct event *finished)
     assert(finished->kind == EVENT_FINISHED);
     switch (finished->u.finished.outcome) {
     case EVENT_OUTCOME_COMPLETED: return 0;
-    case EVENT_OUTCOME_STOPPED: return EXIT_STOPPED;
+    case EVENT_OUTCOME_STOPPED:
+    case EVENT_OUTCOME_PAUSED:
+    case EVENT_OUTCOME_GO_BACK: return EXIT_STOPPED;
     case EVENT_OUTCOME_FAILED: break;
     }
     return err_exit_code(finished->u.finished.error);

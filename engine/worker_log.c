@@ -107,10 +107,16 @@ print_body(FILE *out, const struct event *e)
                     e->u.checkpoint_failed.text);
         break;
     case EVENT_WARNING: fprintf(out, "warning: %s\n", e->u.warning.text); break;
+    case EVENT_GUARD:
+        fprintf(out, "guard %lld (%s) fires: %s: %s\n",
+                (long long)e->u.guard.rule, e->u.guard.condition,
+                e->u.guard.text, event_action_name(e->u.guard.action));
+        break;
     case EVENT_FINISHED: print_finished(out, e); break;
     case EVENT_STEP:
     case EVENT_SCALE:
-    case EVENT_CHECKPOINT_PRUNED: break;
+    case EVENT_CHECKPOINT_PRUNED:
+    case EVENT_INCIDENT_PRUNED: break;
     }
 }
 
@@ -119,6 +125,7 @@ worker_log_event(FILE *out, const struct event *event)
 {
     if (event->kind == EVENT_STEP || event->kind == EVENT_SCALE ||
         event->kind == EVENT_CHECKPOINT_PRUNED ||
+        event->kind == EVENT_INCIDENT_PRUNED ||
         (event->kind == EVENT_INCIDENT && !event->u.incident.located))
         return;
     print_head(out, event);

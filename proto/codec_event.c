@@ -21,9 +21,13 @@ enum type {
     SCALE_CAUSE,
     CHECKPOINT_CAUSE,
     OUTCOME,
-    SAMPLES, /* u.scale.samples and n_samples */
-    TABLE,   /* u.evaluation.confusion and n_classes */
-    INDEX    /* u.incident.index and rank */
+    TRIGGER,
+    VERDICT,
+    ANSWER,
+    ACTION,
+    INTS,  /* a list of integers and its length, see length_of() */
+    TABLE, /* u.evaluation.confusion and n_classes */
+    INDEX  /* u.incident.index and rank */
 };
 
 struct field {
@@ -57,7 +61,7 @@ static const struct field fields[] = {
     F(SCALE, scale, before, REAL),
     F(SCALE, scale, after, REAL),
     F(SCALE, scale, growth_tracker, INT64),
-    F(SCALE, scale, samples, SAMPLES),
+    F(SCALE, scale, samples, INTS),
     F(SCALE, scale, partial, BOOL),
     F(SCALE, scale, optimizers, STRING),
     F(INCIDENT, incident, replayed, BOOL),
@@ -72,6 +76,32 @@ static const struct field fields[] = {
     F(INCIDENT, incident, scale, REAL),
     F(INCIDENT, incident, micro_batch, INT64),
     F(INCIDENT, incident, sample, INT64),
+    F(INCIDENT, incident, trigger, TRIGGER),
+    F(INCIDENT, incident, verdict, VERDICT),
+    F(INCIDENT, incident, sentence, STRING),
+    F(INCIDENT, incident, cure, STRING),
+    F(INCIDENT, incident, fp32_finite, ANSWER),
+    F(INCIDENT, incident, bf16_finite, ANSWER),
+    F(INCIDENT, incident, alone_finite, ANSWER),
+    F(INCIDENT, incident, finite_scale, REAL),
+    F(INCIDENT, incident, regions, STRING),
+    F(INCIDENT, incident, has_fp32_value, BOOL),
+    F(INCIDENT, incident, fp32_value, REAL),
+    F(INCIDENT, incident, samples, INTS),
+    F(INCIDENT, incident, n_guilty, INT64),
+    F(INCIDENT, incident, data_position, INT64),
+    F(INCIDENT, incident, name, STRING),
+    F(INCIDENT, incident, kept_bytes, INT64),
+    F(INCIDENT, incident, runs, INT64),
+    F(INCIDENT, incident, cost_us, INT64),
+    F(INCIDENT_PRUNED, incident_pruned, name, STRING),
+    F(GUARD, guard, rule, INT64),
+    F(GUARD, guard, condition, STRING),
+    F(GUARD, guard, text, STRING),
+    F(GUARD, guard, value, REAL),
+    F(GUARD, guard, bound, REAL),
+    F(GUARD, guard, action, ACTION),
+    F(GUARD, guard, change, STRING),
     F(EVALUATION, evaluation, loss, REAL),
     F(EVALUATION, evaluation, accuracy, REAL),
     F(EVALUATION, evaluation, top_k, REAL),
@@ -97,6 +127,10 @@ static const struct field fields[] = {
     F(FINISHED, finished, outcome, OUTCOME),
     F(FINISHED, finished, error, INT),
     F(FINISHED, finished, text, STRING),
+    F(FINISHED, finished, to, STRING),
+    F(FINISHED, finished, change, STRING),
+    F(FINISHED, finished, scale, REAL),
+    F(FINISHED, finished, skip_windows, INTS),
 };
 
 #define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
@@ -132,6 +166,23 @@ put_ints(struct text *t, const int64_t *v, int n)
     text_putc(t, ']');
 }
 
+/* Where an event of this kind has the length of its list of integers. */
+static size_t
+length_offset(enum event_kind kind)
+{
+    if (kind == EVENT_SCALE)
+        return offsetof(struct event, u.scale.n_samples);
+    if (kind == EVENT_INCIDENT)
+        return offsetof(struct event, u.incident.n_samples);
+    return offsetof(struct event, u.finished.n_skip_windows);
+}
+
+static const int *
+length_of(const struct event *event)
+{
+    return (const void *)((const char *)event + length_offset(event->kind));
+}
+
 /* The word of a field that is an enumeration, else NULL. */
 static const char *
 word_of(enum type type, int v)
@@ -144,12 +195,16 @@ word_of(enum type type, int v)
     case CHECKPOINT_CAUSE:
         return event_checkpoint_cause_name((enum event_checkpoint_cause)v);
     case OUTCOME: return event_outcome_name((enum event_outcome)v);
+    case TRIGGER: return event_trigger_name((enum event_trigger)v);
+    case VERDICT: return event_verdict_name((enum event_verdict)v);
+    case ANSWER: return event_answer_name((enum event_answer)v);
+    case ACTION: return event_action_name((enum event_action)v);
     case INT64:
     case INT:
     case REAL:
     case BOOL:
     case STRING:
-    case SAMPLES:
+    case INTS:
     case TABLE:
     case INDEX: break;
     }
@@ -177,10 +232,14 @@ put_field(struct text *t, const struct event *event, const struct field *f)
     case SCALE_CAUSE:
     case CHECKPOINT_CAUSE:
     case OUTCOME:
+    case TRIGGER:
+    case VERDICT:
+    case ANSWER:
+    case ACTION:
         text_json_string(t, word_of(f->type, *(const int *)at));
         return;
-    case SAMPLES:
-        put_ints(t, event->u.scale.samples, event->u.scale.n_samples);
+    case INTS:
+        put_ints(t, *(const int64_t *const *)at, *length_of(event));
         return;
     case TABLE:
         assert(event->u.evaluation.n_classes >= 0 &&
@@ -245,12 +304,16 @@ parse_word(enum type type, const char *s)
     case SCALE_CAUSE: v = event_scale_cause_parse(s); break;
     case CHECKPOINT_CAUSE: v = event_checkpoint_cause_parse(s); break;
     case OUTCOME: v = event_outcome_parse(s); break;
+    case TRIGGER: v = event_trigger_parse(s); break;
+    case VERDICT: v = event_verdict_parse(s); break;
+    case ANSWER: v = event_answer_parse(s); break;
+    case ACTION: v = event_action_parse(s); break;
     case INT64:
     case INT:
     case REAL:
     case BOOL:
     case STRING:
-    case SAMPLES:
+    case INTS:
     case TABLE:
     case INDEX: break;
     }
@@ -301,6 +364,18 @@ read_table(const json_t *value, struct event *event, struct pool *pool)
 }
 
 static bool
+read_ints(const json_t *value, struct event *event, const int64_t **list,
+          struct pool *pool)
+{
+    const int n = codec_view_ints(value, pool, list);
+
+    int *length = (void *)((char *)event + length_offset(event->kind));
+
+    *length = n < 0 ? 0 : n;
+    return n >= 0 && (event->kind != EVENT_INCIDENT || n <= EVENT_MAX_SAMPLES);
+}
+
+static bool
 read_field(const json_t *value, struct event *event, const struct field *f,
            struct pool *pool)
 {
@@ -326,15 +401,16 @@ read_field(const json_t *value, struct event *event, const struct field *f,
     case SCALE_CAUSE:
     case CHECKPOINT_CAUSE:
     case OUTCOME:
+    case TRIGGER:
+    case VERDICT:
+    case ANSWER:
+    case ACTION:
         n = json_is_string(value)
                 ? parse_word(f->type, json_string_value(value))
                 : -1;
         *(int *)at = n < 0 ? 0 : n;
         return n >= 0;
-    case SAMPLES:
-        n = codec_view_ints(value, pool, &event->u.scale.samples);
-        event->u.scale.n_samples = n < 0 ? 0 : n;
-        return n >= 0;
+    case INTS: return read_ints(value, event, at, pool);
     case TABLE: return read_table(value, event, pool);
     case INDEX: return read_index(value, event);
     }

@@ -18,6 +18,8 @@ static const char *const kinds[] = {
     [EVENT_CHECKPOINT_PRUNED] = "checkpoint_pruned",
     [EVENT_WARNING] = "warning",
     [EVENT_FINISHED] = "finished",
+    [EVENT_GUARD] = "guard",
+    [EVENT_INCIDENT_PRUNED] = "incident_pruned",
 };
 static const char *const passes[] = {
     [EVENT_PASS_INPUT] = "input",     [EVENT_PASS_FORWARD] = "forward",
@@ -44,6 +46,34 @@ static const char *const outcomes[] = {
     [EVENT_OUTCOME_COMPLETED] = "completed",
     [EVENT_OUTCOME_STOPPED] = "stopped",
     [EVENT_OUTCOME_FAILED] = "failed",
+    [EVENT_OUTCOME_PAUSED] = "paused",
+    [EVENT_OUTCOME_GO_BACK] = "go_back",
+};
+static const char *const triggers[] = {
+    [EVENT_TRIGGER_SKIP] = "skip",
+    [EVENT_TRIGGER_LOSS] = "loss",
+    [EVENT_TRIGGER_METRIC] = "metric",
+    [EVENT_TRIGGER_WEIGHTS] = "weights",
+};
+static const char *const verdicts[] = {
+    [EVENT_VERDICT_NONE] = "",
+    [EVENT_VERDICT_SCALE_OVERFLOW] = "scale_overflow",
+    [EVENT_VERDICT_FORWARD_OVERFLOW] = "forward_overflow",
+    [EVENT_VERDICT_BACKWARD_OVERFLOW] = "backward_overflow",
+    [EVENT_VERDICT_BAD_INPUT] = "bad_input",
+    [EVENT_VERDICT_DIVERGENCE] = "divergence",
+    [EVENT_VERDICT_OPTIMIZER] = "optimizer",
+};
+static const char *const answers[] = {
+    [EVENT_NOT_ASKED] = "",
+    [EVENT_NO] = "no",
+    [EVENT_YES] = "yes",
+};
+static const char *const actions[] = {
+    [EVENT_ACTION_CONTINUE] = "continue",
+    [EVENT_ACTION_PAUSE] = "pause",
+    [EVENT_ACTION_FAIL] = "fail",
+    [EVENT_ACTION_ROLLBACK] = "rollback",
 };
 
 static int
@@ -98,6 +128,30 @@ event_outcome_name(enum event_outcome outcome)
     return name_of(outcomes, COUNT(outcomes), (int)outcome);
 }
 
+const char *
+event_trigger_name(enum event_trigger trigger)
+{
+    return name_of(triggers, COUNT(triggers), (int)trigger);
+}
+
+const char *
+event_verdict_name(enum event_verdict verdict)
+{
+    return name_of(verdicts, COUNT(verdicts), (int)verdict);
+}
+
+const char *
+event_answer_name(enum event_answer answer)
+{
+    return name_of(answers, COUNT(answers), (int)answer);
+}
+
+const char *
+event_action_name(enum event_action action)
+{
+    return name_of(actions, COUNT(actions), (int)action);
+}
+
 int
 event_kind_parse(const char *name)
 {
@@ -132,4 +186,28 @@ int
 event_outcome_parse(const char *name)
 {
     return find(outcomes, COUNT(outcomes), name);
+}
+
+int
+event_trigger_parse(const char *name)
+{
+    return find(triggers, COUNT(triggers), name);
+}
+
+int
+event_verdict_parse(const char *name)
+{
+    return find(verdicts, COUNT(verdicts), name);
+}
+
+int
+event_answer_parse(const char *name)
+{
+    return find(answers, COUNT(answers), name);
+}
+
+int
+event_action_parse(const char *name)
+{
+    return find(actions, COUNT(actions), name);
 }

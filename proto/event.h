@@ -20,6 +20,7 @@
 #define EVENT_TEXT_MAX    512
 #define EVENT_NAME_MAX    160
 #define EVENT_MAX_CLASSES 256 /* of a confusion table: it fits one line */
+#define EVENT_MAX_SAMPLES 16  /* named as the cause of an incident */
 
 /* Where in the order of a step a value was produced; numerics, section 4. */
 enum event_pass {
@@ -32,6 +33,33 @@ enum event_pass {
     EVENT_PASS_COUNT
 };
 enum event_nonfinite { EVENT_NAN, EVENT_POS_INF, EVENT_NEG_INF };
+/* What made an iteration, or an evaluation, an incident. */
+enum event_trigger {
+    EVENT_TRIGGER_SKIP,   /* a gradient was not finite */
+    EVENT_TRIGGER_LOSS,   /* the loss was not, but every gradient was */
+    EVENT_TRIGGER_METRIC, /* the loss of an evaluation was not */
+    EVENT_TRIGGER_WEIGHTS /* a weight or a running statistic was not */
+};
+/* What was wrong; numerics, section 4. */
+enum event_verdict {
+    EVENT_VERDICT_NONE, /* not replayed, or the replay found nothing */
+    EVENT_VERDICT_SCALE_OVERFLOW,
+    EVENT_VERDICT_FORWARD_OVERFLOW,
+    EVENT_VERDICT_BACKWARD_OVERFLOW, /* forward finite, backward not at any
+                                        scale down to the floor, float32 is */
+    EVENT_VERDICT_BAD_INPUT,
+    EVENT_VERDICT_DIVERGENCE,
+    EVENT_VERDICT_OPTIMIZER
+};
+/* To a question that a diagnosis may have asked. */
+enum event_answer { EVENT_NOT_ASKED, EVENT_NO, EVENT_YES };
+/* What a guard does. */
+enum event_action {
+    EVENT_ACTION_CONTINUE,
+    EVENT_ACTION_PAUSE,
+    EVENT_ACTION_FAIL,
+    EVENT_ACTION_ROLLBACK
+};
 enum event_scale_cause {
     EVENT_SCALE_SKIP,   /* found_inf: backoff; before == after at the floor or
                            with the scaler off */
@@ -47,7 +75,9 @@ enum event_checkpoint_cause {
 enum event_outcome {
     EVENT_OUTCOME_COMPLETED,
     EVENT_OUTCOME_STOPPED, /* as ordered: pause, cancel, rollback, preempt */
-    EVENT_OUTCOME_FAILED
+    EVENT_OUTCOME_FAILED,
+    EVENT_OUTCOME_PAUSED, /* by a guard */
+    EVENT_OUTCOME_GO_BACK /* a guard asks for a rollback; see finished */
 };
 
 enum event_kind {
@@ -60,7 +90,9 @@ enum event_kind {
     EVENT_CHECKPOINT_FAILED,
     EVENT_CHECKPOINT_PRUNED,
     EVENT_WARNING,
-    EVENT_FINISHED
+    EVENT_FINISHED,
+    EVENT_GUARD,
+    EVENT_INCIDENT_PRUNED
 };
 
 /* iteration = updates + skips, always; all counted from the job's start, over
@@ -109,7 +141,41 @@ struct event {
             double scale;
             int64_t micro_batch;
             int64_t sample; /* id in the data set of index[0], -1 unknown */
+            enum event_trigger trigger;
+            enum event_verdict verdict;
+            const char *sentence; /* what happened, for a researcher */
+            const char *cure;     /* JSON: a spec fragment to merge, or "" */
+            /* The same numbers run again: in float32; in bfloat16, for a
+             * float16 run, else float16's answer is not asked; with autocast
+             * off at the located layer alone. */
+            enum event_answer fp32_finite, bf16_finite, alone_finite;
+            double finite_scale; /* largest tried scale (a power of two
+                                       below `scale`) at which the iteration is
+                                       finite; NaN: none, or not asked */
+            const char *regions; /* smallest set of float32 regions that
+                                       cures it: "fc1, fc2"; "" none */
+            bool has_fp32_value;
+            double fp32_value;      /* at the index, recomputed in float32 */
+            const int64_t *samples; /* ids of the samples that cause it, */
+            int n_samples;          /* the first EVENT_MAX_SAMPLES of */
+            int64_t n_guilty;       /* so many; 0: no single sample does */
+            int64_t data_position;  /* window of the data; -1: none */
+            const char *name;       /* directory under incidents/ where it is
+                                       kept, "" */
+            int64_t kept_bytes;
+            int64_t runs, cost_us; /* of the diagnosis */
         } incident;
+        struct {
+            const char *name;
+        } incident_pruned;
+        struct {
+            int64_t rule;          /* number in the effective list of guards */
+            const char *condition; /* "consecutive_skips" */
+            const char *text;      /* what was seen, with its numbers */
+            double value, bound;   /* seen, and allowed */
+            enum event_action action; /* what is really done */
+            const char *change;       /* JSON: a spec fragment, or "" */
+        } guard;
         struct {
             /* NaN where not asked for. top_k: share of answers among the best
              * k; perplexity: exp of the loss. */
@@ -146,6 +212,12 @@ struct event {
             enum event_outcome outcome;
             int error;        /* enum err_code */
             const char *text; /* "" when all is well */
+            /* Of GO_BACK: where to and what to change on the way. */
+            const char *to;     /* "last" or "best" */
+            const char *change; /* JSON: a spec fragment to merge, or "" */
+            double scale;       /* scale to begin with; NaN: the checkpoint's */
+            const int64_t *skip_windows; /* pairs: data position, how many */
+            int n_skip_windows;          /* numbers in it: 2 x pairs */
         } finished;
     } u;
 };
@@ -156,6 +228,12 @@ const char *event_nonfinite_name(enum event_nonfinite what);
 const char *event_scale_cause_name(enum event_scale_cause cause);
 const char *event_checkpoint_cause_name(enum event_checkpoint_cause cause);
 const char *event_outcome_name(enum event_outcome outcome);
+const char *event_trigger_name(enum event_trigger trigger);
+/* "" for NONE. */
+const char *event_verdict_name(enum event_verdict verdict);
+/* "", "no", "yes" */
+const char *event_answer_name(enum event_answer answer);
+const char *event_action_name(enum event_action action);
 
 /* Back from names; -1 when there is none such. */
 int event_kind_parse(const char *name);
@@ -164,5 +242,9 @@ int event_nonfinite_parse(const char *name);
 int event_scale_cause_parse(const char *name);
 int event_checkpoint_cause_parse(const char *name);
 int event_outcome_parse(const char *name);
+int event_trigger_parse(const char *name);
+int event_verdict_parse(const char *name);
+int event_answer_parse(const char *name);
+int event_action_parse(const char *name);
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "proto/dtype.h"
 #include "proto/err.h"
+#include "proto/spec_guard.h"
 #include "proto/spec_model.h"
 
 #include <stddef.h>
@@ -55,14 +56,6 @@ enum spec_schedule {
     SPEC_SCHEDULE_STEP,   /* lr x gamma^floor(u / step_size) */
     SPEC_SCHEDULE_COSINE, /* from lr to min_lr over total_updates */
     SPEC_SCHEDULE_LINEAR  /* from lr to min_lr over total_updates */
-};
-enum spec_metric {
-    SPEC_METRIC_LOSS,
-    SPEC_METRIC_ACCURACY,
-    SPEC_METRIC_TOP_K,      /* evaluate.top_k */
-    SPEC_METRIC_PERPLEXITY, /* exp of the loss */
-    SPEC_METRIC_CONFUSION,  /* a table; cannot choose a checkpoint */
-    SPEC_METRIC_COUNT
 };
 enum spec_wgrad { SPEC_WGRAD_FP32, SPEC_WGRAD_PYTORCH };
 enum spec_reduction { SPEC_REDUCTION_MEAN, SPEC_REDUCTION_BATCHMEAN };
@@ -203,6 +196,18 @@ struct spec {
         enum spec_metric best; /* accuracy, top_k: larger is better; loss,
                                   perplexity: smaller */
     } checkpoint;
+    struct {
+        enum spec_guards mode;
+        struct spec_guard *rule; /* all that are in effect, defaults last */
+        int n_rules;
+        int64_t max_rollbacks;
+    } guard;
+    struct {
+        int64_t max_replays; /* skips of an attempt that are always replayed */
+        double replay_share; /* of the wall time, for those after them */
+        int64_t keep;        /* incidents kept on disk; 0 = none */
+        int64_t keep_bytes;  /* of them all */
+    } diagnose;
     void *memory; /* owned: what all the pointers above point into */
 };
 

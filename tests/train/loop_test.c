@@ -50,6 +50,8 @@ rank_of(enum event_kind kind)
     case EVENT_STARTED:
     case EVENT_CHECKPOINT_FAILED:
     case EVENT_WARNING:
+    case EVENT_GUARD:
+    case EVENT_INCIDENT_PRUNED:
     case EVENT_FINISHED: break;
     }
     fail_msg("unexpected %s", event_kind_name(kind));

@@ -69,6 +69,24 @@ make(enum event_kind kind)
         e.u.incident.scale = 65536;
         e.u.incident.micro_batch = 1;
         e.u.incident.sample = -1;
+        e.u.incident.trigger = EVENT_TRIGGER_METRIC;
+        e.u.incident.verdict = EVENT_VERDICT_BACKWARD_OVERFLOW;
+        e.u.incident.sentence = "the gradient of \"head\" overflows";
+        e.u.incident.cure = "{\"amp\":{\"fp32_regions\":[\"head\"]}}";
+        e.u.incident.fp32_finite = EVENT_YES;
+        e.u.incident.alone_finite = EVENT_NO;
+        e.u.incident.finite_scale = (double)NAN;
+        e.u.incident.regions = "head, 3";
+        e.u.incident.has_fp32_value = true;
+        e.u.incident.fp32_value = 66304;
+        e.u.incident.samples = samples;
+        e.u.incident.n_samples = 3;
+        e.u.incident.n_guilty = 40;
+        e.u.incident.data_position = 99;
+        e.u.incident.name = "it000000100-a1";
+        e.u.incident.kept_bytes = 123456;
+        e.u.incident.runs = 9;
+        e.u.incident.cost_us = 71000;
         break;
     case EVENT_EVALUATION:
         e.u.evaluation.loss = 0.25;
@@ -105,6 +123,23 @@ make(enum event_kind kind)
         e.u.finished.outcome = EVENT_OUTCOME_FAILED;
         e.u.finished.error = ERR_NUMERICS;
         e.u.finished.text = "consecutive skips";
+        e.u.finished.to = "last";
+        e.u.finished.change = "{\"amp\":{\"dtype\":\"bfloat16\"}}";
+        e.u.finished.scale = 1024;
+        e.u.finished.skip_windows = samples;
+        e.u.finished.n_skip_windows = 2;
+        break;
+    case EVENT_GUARD:
+        e.u.guard.rule = 2;
+        e.u.guard.condition = "skip_share";
+        e.u.guard.text = "31 of the last 50 iterations were skipped";
+        e.u.guard.value = 0.62;
+        e.u.guard.bound = 0.5;
+        e.u.guard.action = EVENT_ACTION_ROLLBACK;
+        e.u.guard.change = "{}";
+        break;
+    case EVENT_INCIDENT_PRUNED:
+        e.u.incident_pruned.name = "it000000100-a1";
         break;
     }
     return e;
@@ -115,7 +150,7 @@ static void
 test_codec_event_round_trip(void **state)
 {
     (void)state;
-    for (int kind = EVENT_STARTED; kind <= EVENT_FINISHED; kind++) {
+    for (int kind = EVENT_STARTED; kind <= EVENT_INCIDENT_PRUNED; kind++) {
         struct event in = make((enum event_kind)kind), out;
         struct codec_doc *doc;
         struct err err = {0};
