@@ -63,6 +63,12 @@ spec_format_name(enum spec_format format)
     return word(&spec_words_format, (int)format);
 }
 
+const char *
+spec_guard_condition_name(enum spec_condition condition)
+{
+    return word(&spec_words_condition, (int)condition);
+}
+
 /* ---- parsing ------------------------------------------------------------- */
 
 void

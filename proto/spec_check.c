@@ -317,12 +317,15 @@ spec_check_all(struct spec_reader *r, const struct spec *spec,
 
     check_metrics(r, spec, sound);
     check_best(r, spec, sound);
-    if (!sound->model)
+    if (!sound->model) {
+        spec_rules_check(r, spec, NULL, 0);
         return 0;
+    }
     enough = init_names(&names, spec);
     if (enough) {
         check_regions(r, spec, &names);
         check_recompute(r, spec, &names);
+        spec_rules_check(r, spec, names.layers, names.n_layers);
     }
     if (enough && sound->optimizer)
         check_optimizers(r, spec, &names);

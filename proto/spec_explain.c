@@ -48,6 +48,9 @@ is_in_section(const char *path, const char *section)
     if (strncmp(path, "optimizer[].", 12) == 0) /* one of several */
         return strncmp(section, "optimizer.", 10) == 0 &&
                strcmp(path + 12, section + 10) == 0;
+    if (strncmp(path, "guard[]", 7) == 0) /* the list without an object */
+        return strncmp(section, "guard.rules[]", 13) == 0 &&
+               strcmp(path + 7, section + 13) == 0;
     if (strncmp(path, "model", 5) != 0)
         return false;
     if (strcmp(section, "model[]") == 0) /* a layer inside a container */

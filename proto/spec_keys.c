@@ -83,6 +83,21 @@
 #define WORDS_METRICS        "a list of loss, accuracy, top_k, perplexity, confusion"
 #define WORDS_METRIC_OR_NULL                                                   \
     "\"loss\", \"accuracy\", \"top_k\", \"perplexity\" or null"
+#define WORDS_GUARD                                                            \
+    "\"default\", \"auto\", \"off\", a list of rules, or an object"
+#define WORDS_GUARDS     "\"default\", \"auto\" or \"off\""
+#define WORDS_RULES      "a list of at most 64 rules"
+#define WORDS_ACTION     "\"continue\", \"pause\", \"fail\" or \"rollback\""
+#define WORDS_TO         "\"last\" or \"best\""
+#define WORDS_METRIC     "\"loss\", \"accuracy\", \"top_k\" or \"perplexity\""
+#define WORDS_NON_FINITE "\"weights\", \"loss\" or \"metric\""
+#define WORDS_VERDICT                                                          \
+    "\"scale_overflow\", \"forward_overflow\", \"backward_overflow\", "        \
+    "\"bad_input\", \"divergence\" or \"optimizer\""
+#define WORDS_WINDOW "an integer from 2 to 65536"
+#define WORDS_REGION "\"diagnosed\", a layer's path, or a list of such"
+#define WORDS_TRUE   "true"
+#define WORDS_WIDER  "\"bfloat16\" or \"float32\""
 
 // clang-format off
 /* Bounds and whether a bound itself is allowed: [low, high], (low, high], ...
@@ -156,6 +171,18 @@
 #define RANGE_REGIONS WHOLE(WORDS_REGIONS)
 #define RANGE_METRICS WHOLE(WORDS_METRICS)
 #define RANGE_METRIC_OR_NULL WHOLE(WORDS_METRIC_OR_NULL)
+#define RANGE_GUARD WHOLE(WORDS_GUARD)
+#define RANGE_GUARDS WHOLE(WORDS_GUARDS)
+#define RANGE_RULES WHOLE(WORDS_RULES)
+#define RANGE_ACTION WHOLE(WORDS_ACTION)
+#define RANGE_TO WHOLE(WORDS_TO)
+#define RANGE_METRIC WHOLE(WORDS_METRIC)
+#define RANGE_NON_FINITE WHOLE(WORDS_NON_FINITE)
+#define RANGE_VERDICT WHOLE(WORDS_VERDICT)
+#define RANGE_WINDOW CLOSED(2, SPEC_GUARD_MAX_WINDOW, WORDS_WINDOW)
+#define RANGE_REGION WHOLE(WORDS_REGION)
+#define RANGE_TRUE WHOLE(WORDS_TRUE)
+#define RANGE_WIDER WHOLE(WORDS_WIDER)
 // clang-format on
 
 /* ---- keys ---------------------------------------------------------------- */

@@ -88,6 +88,11 @@ enum spec_object {
     SPEC_OBJECT_EMA,
     SPEC_OBJECT_EVALUATE,
     SPEC_OBJECT_CHECKPOINT,
+    SPEC_OBJECT_GUARD,
+    SPEC_OBJECT_RULE,
+    SPEC_OBJECT_WHEN,
+    SPEC_OBJECT_WITH,
+    SPEC_OBJECT_DIAGNOSE,
     SPEC_OBJECT_EMPTY, /* an object without keys: {"relu": {}} */
     SPEC_OBJECT_COUNT
 };

@@ -33,6 +33,16 @@ bool spec_optimizer_read(struct spec_reader *r, int node, struct spec *spec);
 /* The keys of an optimizer of this kind, or of its groups. */
 enum spec_object spec_optimizer_object(enum spec_optimizer kind, bool group);
 
+/* spec_rules.c: spec->guard from the value at node, -1 for none. */
+void spec_rules_read(struct spec_reader *r, int node, struct spec *spec);
+/* What other sections have against it; the paths of all layers, NULL where
+ * they are not known. */
+void spec_rules_check(struct spec_reader *r, const struct spec *spec,
+                      const char *const *layers, int n_layers);
+
+/* spec_print_rules.c: the value of "guard". */
+void spec_print_rules(struct spec_writer *root, const struct spec *spec);
+
 /* spec_print_model.c: the list of layers, as the value of "model". */
 void spec_print_model(struct text *t, const struct spec *spec);
 

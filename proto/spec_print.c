@@ -194,6 +194,17 @@ put_rest(struct spec_writer *root, const struct spec *spec)
     spec_write_end(&o);
 }
 
+static void
+put_diagnose(struct spec_writer *root, const struct spec *spec)
+{
+    struct spec_writer o;
+
+    spec_write_member(root, "diagnose");
+    o = spec_write_begin(root->t, 1);
+    spec_write_keys(&o, SPEC_OBJECT_DIAGNOSE, spec);
+    spec_write_end(&o);
+}
+
 char *
 spec_print(const struct spec *spec)
 {
@@ -210,6 +221,8 @@ spec_print(const struct spec *spec)
     put_schedule(&root, spec);
     put_amp(&root, spec);
     put_rest(&root, spec);
+    spec_print_rules(&root, spec);
+    put_diagnose(&root, spec);
     spec_write_end(&root);
     text_putc(&t, '\n');
     return text_take(&t, NULL);

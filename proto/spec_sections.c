@@ -250,6 +250,9 @@ spec_sections_read(struct spec_reader *r, struct spec *spec)
     read_train(r, find_object(r, 0, "train"), spec);
     read_evaluate(r, find_object(r, 0, "evaluate"), spec, sound.loss);
     read_checkpoint(r, find_object(r, 0, "checkpoint"), spec);
+    spec_rules_read(r, find(r, 0, "guard"), spec);
+    spec_read_object(r, find_object(r, 0, "diagnose"), SPEC_OBJECT_DIAGNOSE,
+                     spec);
     if (pool_failed(r->pool))
         return ERR_NOMEM;
     return spec_check_all(r, spec, &sound);

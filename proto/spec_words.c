@@ -92,6 +92,53 @@ static const struct spec_word wgrads[] = {
     {SPEC_WGRAD_FP32, "fp32"},
     {SPEC_WGRAD_PYTORCH, "pytorch"},
 };
+static const struct spec_word guards[] = {
+    {SPEC_GUARDS_DEFAULT, "default"},
+    {SPEC_GUARDS_AUTO, "auto"},
+    {SPEC_GUARDS_OFF, "off"},
+};
+static const struct spec_word conditions[] = {
+    {SPEC_CONDITION_CONSECUTIVE_SKIPS, "consecutive_skips"},
+    {SPEC_CONDITION_SCALE_AT_FLOOR, "scale_at_floor"},
+    {SPEC_CONDITION_SKIP_SHARE, "skip_share"},
+    {SPEC_CONDITION_UPDATES_BELOW, "updates_below"},
+    {SPEC_CONDITION_LOSS_ABOVE, "loss_above"},
+    {SPEC_CONDITION_LOSS_BELOW, "loss_below"},
+    {SPEC_CONDITION_LOSS_SPIKE, "loss_spike"},
+    {SPEC_CONDITION_METRIC, "metric"},
+    {SPEC_CONDITION_NON_FINITE, "non_finite"},
+    {SPEC_CONDITION_VERDICT, "verdict"},
+};
+static const struct spec_word changes[] = {
+    {SPEC_CHANGE_FP32_REGION, "fp32_region"},
+    {SPEC_CHANGE_SKIP_BATCHES, "skip_batches"},
+    {SPEC_CHANGE_LOWER_SCALE, "lower_scale"},
+    {SPEC_CHANGE_DTYPE, "dtype"},
+};
+static const struct spec_word parts[] = {
+    {EVENT_TRIGGER_WEIGHTS, "weights"},
+    {EVENT_TRIGGER_LOSS, "loss"},
+    {EVENT_TRIGGER_METRIC, "metric"},
+};
+static const struct spec_word verdicts[] = {
+    {EVENT_VERDICT_SCALE_OVERFLOW, "scale_overflow"},
+    {EVENT_VERDICT_FORWARD_OVERFLOW, "forward_overflow"},
+    {EVENT_VERDICT_BACKWARD_OVERFLOW, "backward_overflow"},
+    {EVENT_VERDICT_BAD_INPUT, "bad_input"},
+    {EVENT_VERDICT_DIVERGENCE, "divergence"},
+    {EVENT_VERDICT_OPTIMIZER, "optimizer"},
+};
+static const struct spec_word actions[] = {
+    {EVENT_ACTION_CONTINUE, "continue"},
+    {EVENT_ACTION_PAUSE, "pause"},
+    {EVENT_ACTION_FAIL, "fail"},
+    {EVENT_ACTION_ROLLBACK, "rollback"},
+};
+static const struct spec_word tos[] = {{0, "last"}, {1, "best"}};
+static const struct spec_word wider[] = {
+    {DTYPE_BF16, "bfloat16"},
+    {DTYPE_F32, "float32"},
+};
 static const struct spec_word devices[] = {{0, "cpu"}};
 
 #define WORD_LIST(list, what)                                                  \
@@ -118,6 +165,15 @@ const struct spec_words spec_words_token_dtype =
 const struct spec_words spec_words_init = WORD_LIST(inits, "start");
 const struct spec_words spec_words_dtype = WORD_LIST(dtypes, "dtype");
 const struct spec_words spec_words_wgrad = WORD_LIST(wgrads, "rounding");
+const struct spec_words spec_words_guards = WORD_LIST(guards, "set of guards");
+const struct spec_words spec_words_condition =
+    WORD_LIST(conditions, "condition");
+const struct spec_words spec_words_change = WORD_LIST(changes, "change");
+const struct spec_words spec_words_trigger = WORD_LIST(parts, "part");
+const struct spec_words spec_words_verdict = WORD_LIST(verdicts, "verdict");
+const struct spec_words spec_words_action = WORD_LIST(actions, "action");
+const struct spec_words spec_words_to = WORD_LIST(tos, "checkpoint");
+const struct spec_words spec_words_wider = WORD_LIST(wider, "wider dtype");
 const struct spec_words spec_words_device = WORD_LIST(devices, "device");
 
 const struct spec_words *

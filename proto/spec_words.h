@@ -26,7 +26,9 @@ extern const struct spec_words spec_words_layer, spec_words_loss,
     spec_words_format, spec_words_gelu, spec_words_dtype, spec_words_wgrad,
     spec_words_device, spec_words_upsample, spec_words_init,
     spec_words_activation, spec_words_reduction, spec_words_count,
-    spec_words_token_dtype, spec_words_preset;
+    spec_words_token_dtype, spec_words_preset, spec_words_guards,
+    spec_words_condition, spec_words_change, spec_words_trigger,
+    spec_words_verdict, spec_words_action, spec_words_to, spec_words_wider;
 
 /* The words of a type that is an enumeration; NULL for the others. */
 const struct spec_words *spec_words_of(enum spec_type type);

@@ -14,6 +14,8 @@ traind_add_test(spec_layers_test SOURCES spec_layers_test.c spec_samples.c
     LINKS traind_proto)
 traind_add_test(spec_sections_test SOURCES spec_sections_test.c spec_samples.c
     LINKS traind_proto)
+traind_add_test(spec_rules_test SOURCES spec_rules_test.c spec_samples.c
+    LINKS traind_proto)
 traind_add_test(spec_presets_test SOURCES spec_presets_test.c spec_samples.c
     LINKS traind_proto)
 traind_add_test(spec_set_test SOURCES spec_set_test.c spec_samples.c

@@ -93,9 +93,11 @@ static const struct {
     const char *assignment, *path, *message;
 } single[] = {
     {"sed=1", "sed", "unknown key; did you mean seed?"},
-    {"guard=[]", "guard",
+    {"budget=[]", "budget",
      "unknown key; known: name, seed, device, threads, initial_weights, data, "
-     "model, loss, optimizer, schedule, amp, train, evaluate, checkpoint"},
+     "model, loss, optimizer, schedule, amp, train, evaluate, checkpoint, "
+     "guard, "
+     "diagnose"},
     {"seed=-1", "seed", "must be an integer from 0 to 2^63 - 1, not -1"},
     {"seed=1.5", "seed", "must be an integer from 0 to 2^63 - 1, not 1.5"},
     {"seed=true", "seed", "must be an integer from 0 to 2^63 - 1, not true"},

@@ -106,7 +106,12 @@ test_spec_explain_forms(void **state)
     assert_null(spec_explain_key("model[1].weight_init.std"));
     assert_null(spec_explain_key(""));
     assert_null(spec_explain_key("."));
-    assert_null(spec_explain_key("guard"));
+    assert_null(spec_explain_key("guards"));
+    assert_ptr_equal(spec_explain_key("guard[3].when.consecutive_skips"),
+                     spec_explain_key("guard.rules[].when.consecutive_skips"));
+    assert_non_null(spec_explain_key("guard[3].when.consecutive_skips"));
+    assert_non_null(spec_explain_key("guard.rules[1].with.fp32_region[0]"));
+    assert_null(spec_explain_key("guard[3].max_rollbacks"));
     assert_null(spec_explain_key("amp.scaler.init_scal"));
     assert_null(spec_explain_key("train.batch_size"));
     assert_null(spec_explain_key("foo.conv2d.padding"));
@@ -164,7 +169,7 @@ static char *
 read_manual(void)
 {
     const char *root = getenv("TRAIND_SOURCE");
-    char *text = calloc(1, 128 * 1024);
+    char *text = calloc(1, 256 * 1024);
     char name[4096];
     FILE *f;
 
@@ -173,7 +178,7 @@ read_manual(void)
     f = fopen(name, "r");
     if (f == NULL)
         fail_msg("%s is missing", name);
-    assert_true(fread(text, 1, 128 * 1024 - 1, f) > 0);
+    assert_true(fread(text, 1, 256 * 1024 - 1, f) > 0);
     fclose(f);
     return text;
 }
