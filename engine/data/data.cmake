@@ -2,6 +2,7 @@
 target_sources(traind_engine PRIVATE
     base/failpoint.c
     base/digest.c
+    base/canonical.c
     data/file.c
     data/array.c
     data/idx.c

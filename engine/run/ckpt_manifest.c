@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PRINT_FLAGS (JSON_INDENT(2) | JSON_PRESERVE_ORDER)
+#include "engine/base/canonical.h"
 
 static const char *const file_names[CKPT_MANIFEST_N_FILES] = {
     [CKPT_MANIFEST_MODEL] = "model.safetensors",
@@ -24,20 +24,6 @@ ckpt_manifest_file_name(enum ckpt_manifest_file file)
 {
     assert((int)file >= 0 && file < CKPT_MANIFEST_N_FILES);
     return file_names[file];
-}
-
-/* With a newline; value is consumed. */
-static char *
-dump_take(json_t *value)
-{
-    char *text = value != NULL ? json_dumps(value, PRINT_FLAGS) : NULL;
-    char *out = NULL;
-
-    if (text != NULL && asprintf(&out, "%s\n", text) < 0)
-        out = NULL;
-    free(text);
-    json_decref(value);
-    return out;
 }
 
 static json_t *
@@ -87,7 +73,7 @@ ckpt_manifest_print(const struct ckpt_manifest *m)
             return NULL;
         }
     }
-    return dump_take(json_pack(
+    return canonical_print_take(json_pack(
         "{s:i, s:s, s:I, s:I, s:I, s:I, s:o}", "format", m->format, "name",
         m->name, "attempt", (json_int_t)m->attempt, "iteration",
         (json_int_t)m->iteration, "updates", (json_int_t)m->updates, "skips",
@@ -135,23 +121,6 @@ read_files(json_t *files, struct ckpt_manifest *out, struct err *err)
     return rc;
 }
 
-/* What was read must be what would be written: no byte is without meaning. */
-static int
-check_canonical(const char *text, size_t len, char *again, const char *file,
-                struct err *err)
-{
-    const bool same =
-        again != NULL && strlen(again) == len && memcmp(text, again, len) == 0;
-    int rc = 0;
-
-    if (again == NULL)
-        rc = err_set(err, ERR_NOMEM, "%s: no memory", file);
-    else if (!same)
-        rc = err_set(err, ERR_CKPT, "%s: not as it was written", file);
-    free(again);
-    return rc;
-}
-
 int
 ckpt_manifest_parse(const char *text, size_t len, struct ckpt_manifest *out,
                     struct err *err)
@@ -182,8 +151,8 @@ ckpt_manifest_parse(const char *text, size_t len, struct ckpt_manifest *out,
     out->skips = skips;
     rc = read_files(files, out, err);
     if (rc == 0)
-        rc = check_canonical(text, len, ckpt_manifest_print(out),
-                             CKPT_MANIFEST_NAME, err);
+        rc = canonical_check_take(text, len, ckpt_manifest_print(out),
+                                  CKPT_MANIFEST_NAME, err);
 out:
     json_decref(value);
     return rc;
@@ -221,7 +190,7 @@ ckpt_manifest_print_record(const struct ckpt_record *r)
     snprintf(seed, sizeof(seed), "%" PRIu64, r->seed);
     snprintf(hash, sizeof(hash), "%016" PRIx64, r->spec_hash);
     /* Format 1 has no steps: NULL leaves the key out. */
-    return dump_take(json_pack(
+    return canonical_print_take(json_pack(
         "{s:i, s:I, s:I, s:I, s:I, s:o*, s:I, s:s, s:I, s:o, s:o, s:s, s:s?}",
         "format", r->format, "attempt", (json_int_t)r->attempt, "iteration",
         (json_int_t)r->count.iteration, "updates", (json_int_t)r->count.updates,
@@ -362,8 +331,8 @@ ckpt_manifest_parse_record(const char *text, size_t len,
     out->batches_tracked = tracked;
     rc = read_pieces(&p, out, err);
     if (rc == 0)
-        rc = check_canonical(text, len, ckpt_manifest_print_record(out),
-                             "state.json", err);
+        rc = canonical_check_take(text, len, ckpt_manifest_print_record(out),
+                                  "state.json", err);
 out:
     json_decref(value);
     if (rc < 0) {

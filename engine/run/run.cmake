@@ -17,5 +17,10 @@ target_sources(traind_engine PRIVATE
     run/source.c
     diagnose/replay.c
     diagnose/flush.c
+    diagnose/step_digest.c
+    diagnose/incident_record.c
+    diagnose/incident_file.c
+    diagnose/incident_file_read.c
+    diagnose/incident_keep.c
     run/loop.c
     engine.c)

@@ -5,3 +5,7 @@ traind_add_test(optimizer_test SOURCES optimizer_test.c LINKS traind_engine m)
 traind_add_test(sampler_test SOURCES sampler_test.c LINKS traind_engine m)
 traind_add_test(keeper_test SOURCES keeper_test.c LINKS traind_engine m)
 traind_add_test(policy_test SOURCES policy_test.c LINKS traind_engine)
+traind_add_test(incident_file_test SOURCES incident_file_test.c
+    LINKS traind_engine m)
+traind_add_test(incident_keep_test SOURCES incident_keep_test.c
+    LINKS traind_engine m)
