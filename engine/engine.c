@@ -21,7 +21,7 @@ struct engine {
     struct prefetch *prefetch;
     struct evaluate *evaluate;
     struct keeper *keeper;
-    struct replay *replay;
+    struct rerun *rerun;
     struct flush *flush; /* NULL: not wanted */
     char *policy;
     char *directory; /* ".../checkpoints" */
@@ -232,7 +232,7 @@ static int
 make_parts(struct engine *e, const struct engine_options *o, struct err *err)
 {
     const struct kernel_flat flat = backend_flat(e->backend);
-    const struct replay_options ro = {
+    const struct rerun_options ro = {
         .spec = e->spec,
         .data = e->source.data,
         .backend = e->backend,
@@ -255,7 +255,7 @@ make_parts(struct engine *e, const struct engine_options *o, struct err *err)
                              o->threaded, e->variants, e->state, &e->evaluate,
                              err);
     if (rc == 0)
-        rc = replay_create(&ro, &e->replay, err);
+        rc = rerun_create(&ro, &e->rerun, err);
     if (rc == 0 && flush_is_wanted(e->spec))
         rc = flush_create(&fo, &e->flush, err);
     e->step = (struct step){
@@ -291,7 +291,10 @@ connect_loop(struct engine *e)
         .prefetch = e->prefetch,
         .evaluate = e->evaluate,
         .keeper = e->keeper,
-        .replay = e->replay,
+        .incidents = {.spec = e->spec,
+                      .state = e->state,
+                      .rerun = e->rerun,
+                      .report = &e->report},
         .flush = e->flush,
         .report = &e->report,
         .total_iterations = e->source.total_iterations,
@@ -412,7 +415,7 @@ engine_close(struct engine **engine)
         return;
     evaluate_destroy(&e->evaluate);
     prefetch_destroy(&e->prefetch);
-    replay_destroy(&e->replay);
+    rerun_destroy(&e->rerun);
     flush_destroy(&e->flush);
     keeper_destroy(&e->keeper);
     optimizer_destroy(&e->optimizer);

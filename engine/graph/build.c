@@ -100,3 +100,14 @@ build_token_limit(const struct graph *graph)
     }
     return limit;
 }
+
+/* Classes lie last in memory: so in rows, and in images channels last. */
+int64_t
+build_class_limit(const struct graph *graph)
+{
+    const struct tensor_desc *y =
+        &graph_value_at(graph, graph_roles(graph)->output)->desc;
+
+    assert(y->rank >= 1);
+    return y->dim[y->layout == TENSOR_NHWC ? 1 : y->rank - 1];
+}

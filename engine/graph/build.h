@@ -44,4 +44,7 @@ int build_find_blocks(const struct spec *spec, const char ***blocks,
  * 0 when they look up none. */
 int64_t build_token_limit(const struct graph *graph);
 
+/* Classes that the output tells apart: class targets must be below this. */
+int64_t build_class_limit(const struct graph *graph);
+
 #endif

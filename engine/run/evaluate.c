@@ -16,6 +16,7 @@ struct evaluate {
     bool counts_labels; /* many to a sample */
     int n_classes;      /* 0: no confusion table */
     int64_t *confusion; /* owned */
+    int64_t bad;        /* first window with a loss that is not finite, or -1 */
 };
 
 void
@@ -120,7 +121,8 @@ add_count(const struct exec *exec, int value, double *sum)
     return value >= 0;
 }
 
-static void
+/* false: the loss of the batch is not finite. */
+static bool
 run_batch(struct evaluate *e, const struct prefetch_window *w,
           struct sums *sums)
 {
@@ -134,6 +136,7 @@ run_batch(struct evaluate *e, const struct prefetch_window *w,
     struct exec *exec = variants_use(e->variants, BUILD_EVAL, batch->n);
     const struct graph_roles *roles =
         graph_roles(program_graph(exec_program(exec)));
+    double loss = 0;
 
     exec_set_input(exec, GRAPH_INPUT_X, batch->input);
     exec_set_input(exec, GRAPH_INPUT_TARGET, batch->target);
@@ -141,11 +144,13 @@ run_batch(struct evaluate *e, const struct prefetch_window *w,
     exec_set_input(exec, GRAPH_INPUT_SCALE, &one);
     exec_run(exec, &numbers);
     sums->n_count += w->n_count;
-    add_count(exec, roles->loss, &sums->loss);
+    add_count(exec, roles->loss, &loss);
+    sums->loss += loss;
     sums->has_correct = add_count(exec, roles->correct, &sums->correct);
     sums->has_top_k = add_count(exec, roles->top_k, &sums->top_k);
     if (roles->confusion >= 0)
         add_table(e, exec_value(exec, roles->confusion));
+    return isfinite(loss);
 }
 
 void
@@ -166,6 +171,7 @@ evaluate_run(struct evaluate *evaluate, bool (*stop)(void *ctx), void *ctx,
         memset(evaluate->confusion, 0,
                (size_t)(evaluate->n_classes * evaluate->n_classes) *
                    sizeof(*evaluate->confusion));
+    evaluate->bad = -1;
     for (int64_t i = 0; i < evaluate->n_windows; i++) {
         if (stop(ctx)) {
             result->incomplete = true;
@@ -173,7 +179,8 @@ evaluate_run(struct evaluate *evaluate, bool (*stop)(void *ctx), void *ctx,
         }
         const struct prefetch_window *w =
             prefetch_window_at(evaluate->prefetch, i);
-        run_batch(evaluate, w, &sums);
+        if (!run_batch(evaluate, w, &sums) && evaluate->bad < 0)
+            evaluate->bad = i;
         result->n += evaluate->counts_labels ? w->n_count : w->at.n_samples;
     }
     if (sums.n_count == 0)
@@ -184,6 +191,14 @@ evaluate_run(struct evaluate *evaluate, bool (*stop)(void *ctx), void *ctx,
         result->accuracy = sums.correct / (double)sums.n_count;
     if (sums.has_top_k)
         result->top_k = sums.top_k / (double)sums.n_count;
+}
+
+const struct prefetch_window *
+evaluate_bad_window(struct evaluate *evaluate)
+{
+    if (evaluate->bad < 0)
+        return NULL;
+    return prefetch_window_at(evaluate->prefetch, evaluate->bad);
 }
 
 double

@@ -49,4 +49,8 @@ void evaluate_destroy(struct evaluate **evaluate);
 void evaluate_run(struct evaluate *evaluate, bool (*stop)(void *ctx), void *ctx,
                   struct evaluate_result *result);
 
+/* The first batch of the last evaluation whose loss was not finite, until the
+ * next call; NULL: there was none. */
+const struct prefetch_window *evaluate_bad_window(struct evaluate *evaluate);
+
 #endif

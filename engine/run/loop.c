@@ -21,110 +21,6 @@ must_end(void *ctx)
     return (look_for_orders(ctx) & (REPORT_STOP | REPORT_ABANDON)) != 0;
 }
 
-/* ---- incidents ------------------------------------------------------------*/
-
-struct incident {
-    bool here, replayed;
-    int64_t replay_us;
-    struct err failure; /* why there could be no replay */
-    struct replay_location where;
-};
-
-static bool
-may_replay(const struct loop *l)
-{
-    const int64_t now_us = clock_mono_us(&l->report->clock);
-
-    if (l->at.n_skips < LOOP_REPLAYS_FREE)
-        return true;
-    return !l->at.in_streak &&
-           (double)l->at.replay_us <=
-               LOOP_REPLAY_SHARE * (double)(now_us - l->at.start_us);
-}
-
-/* While the weights are still those of the forward pass. */
-static void
-diagnose(struct loop *l, const struct prefetch_window *window,
-         const struct step_result *r, struct incident *incident)
-{
-    const int64_t start_us = clock_mono_us(&l->report->clock);
-
-    incident->here = r->found_inf || !isfinite(r->loss);
-    incident->replayed = false;
-    incident->replay_us = 0;
-    err_clear(&incident->failure);
-    if (incident->here && may_replay(l)) {
-        incident->replayed =
-            replay_run(l->replay, l->state, window, &incident->where,
-                       &incident->failure) == 0;
-        incident->replay_us = clock_mono_us(&l->report->clock) - start_us;
-        l->at.replay_us += incident->replay_us;
-    }
-    if (incident->here)
-        l->at.n_skips++;
-    l->at.in_streak = incident->here;
-}
-
-static int
-emit_incident(const struct loop *l, const struct incident *incident,
-              double scale, struct err *err)
-{
-    const struct replay_location *w = &incident->where;
-    struct event e = {.kind = EVENT_INCIDENT};
-
-    e.u.incident.replayed = incident->replayed;
-    e.u.incident.layer = e.u.incident.op = e.u.incident.tensor = "";
-    e.u.incident.scale = scale;
-    e.u.incident.sample = -1;
-    if (incident->replayed && w->located) {
-        e.u.incident.located = true;
-        e.u.incident.pass = w->pass;
-        e.u.incident.layer = w->layer;
-        e.u.incident.op = w->op;
-        e.u.incident.tensor = w->tensor;
-        e.u.incident.dtype = w->dtype;
-        e.u.incident.rank = w->rank;
-        for (int i = 0; i < w->rank; i++)
-            e.u.incident.index[i] = w->index[i];
-        e.u.incident.what = w->what;
-        e.u.incident.micro_batch = w->micro_batch;
-        e.u.incident.sample = w->sample;
-    }
-    return report_emit(l->report, &e, err);
-}
-
-/* Gradients decide about the update, as in PyTorch; a loss that is not finite
- * with finite gradients is applied, but not in silence. */
-static int
-warn_loss(struct loop *l, const struct step_result *r, struct err *err)
-{
-    const bool odd = !isfinite(r->loss) && !r->found_inf;
-    const bool first = odd && !l->at.loss_warned;
-
-    l->at.loss_warned = odd;
-    if (!first)
-        return 0;
-    return report_warning(l->report,
-                          "the loss is not finite, but every gradient is: "
-                          "the update was applied",
-                          err);
-}
-
-/* Now and then: an update that blew the weights up is an incident of its own,
- * told once. */
-static int
-check_weights(struct loop *l, const struct step_result *r, struct err *err)
-{
-    struct incident incident = {.here = true, .replayed = true};
-
-    if (r->skipped || l->state->count.updates % LOOP_WEIGHT_CHECK_UPDATES != 0)
-        return 0;
-    replay_check_weights(l->replay, l->state, &incident.where);
-    const bool first = incident.where.located && !l->at.weights_bad;
-    l->at.weights_bad = incident.where.located;
-    return first ? emit_incident(l, &incident, r->scale, err) : 0;
-}
-
 /* ---- gradients that half made zero ----------------------------------------*/
 
 struct flushed {
@@ -234,13 +130,12 @@ run_iteration(struct loop *l, struct step_result *r, struct err *err)
     const int64_t start_us = clock_mono_us(&l->report->clock);
     const struct prefetch_window *window =
         prefetch_window_at(l->prefetch, l->state->count.data_position);
-    struct incident incident;
     struct flushed flushed;
     int rc = step_compute(l->step, window, r, err);
 
     if (rc != 0)
         return rc;
-    diagnose(l, window, r, &incident);
+    const int64_t diagnosis_us = incidents_look(&l->incidents, window, r);
     measure_flush(l, window, r, &flushed);
     rc = step_commit(l->step, window, r, err);
     if (rc != 0)
@@ -250,19 +145,12 @@ run_iteration(struct loop *l, struct step_result *r, struct err *err)
         l->at.loss_sum += r->loss;
         l->at.n_losses++;
     }
-    rc =
-        emit_step(l, window, r, step_us - incident.replay_us - flushed.us, err);
+    rc = emit_step(l, window, r, step_us - diagnosis_us - flushed.us, err);
     if (rc == 0)
         rc = emit_scale(l, window, r, err);
-    if (rc == 0 && incident.here)
-        rc = emit_incident(l, &incident, r->scale, err);
     if (rc == 0)
-        rc = emit_flush(l, &flushed, err);
-    if (rc == 0 && incident.failure.code != 0)
-        rc = report_warning(l->report, incident.failure.msg, err);
-    if (rc == 0)
-        rc = check_weights(l, r, err);
-    return rc != 0 ? rc : warn_loss(l, r, err);
+        rc = incidents_tell(&l->incidents, r, err);
+    return rc != 0 ? rc : emit_flush(l, &flushed, err);
 }
 
 /* ---- evaluation and checkpoints -------------------------------------------*/
@@ -308,8 +196,12 @@ evaluate(struct loop *l, struct evaluation *out, struct err *err)
     if (ema)
         state_swap_ema(l->state);
     evaluate_run(l->evaluate, must_end, l, &result);
+    const int rc =
+        incidents_evaluated(&l->incidents, l->evaluate, &result, err);
     if (ema)
         state_swap_ema(l->state);
+    if (rc != 0)
+        return rc;
     out->incomplete = result.incomplete;
     if (!result.incomplete) {
         l->at.has_metric = l->spec->checkpoint.has_best;
@@ -433,7 +325,7 @@ loop_run(struct loop *loop, enum event_outcome *outcome, struct err *err)
     int rc = 0;
 
     err_clear(err);
-    loop->at.start_us = clock_mono_us(&loop->report->clock);
+    incidents_begin(&loop->incidents);
     loop->at.metric_updates = -1;
     rc = catch_up(loop, err);
     while (rc == 0) {

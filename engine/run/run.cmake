@@ -15,12 +15,17 @@ target_sources(traind_engine PRIVATE
     run/policy.c
     run/keeper.c
     run/source.c
-    diagnose/replay.c
+    diagnose/rerun.c
+    diagnose/locate.c
+    diagnose/samples.c
+    diagnose/verdict.c
+    diagnose/diagnosis.c
     diagnose/flush.c
     diagnose/step_digest.c
     diagnose/incident_record.c
     diagnose/incident_file.c
     diagnose/incident_file_read.c
     diagnose/incident_keep.c
+    run/incidents.c
     run/loop.c
     engine.c)

@@ -3,7 +3,6 @@
 
 #include "engine/run/evaluate.h"
 
-#include <assert.h>
 #include <string.h>
 
 static int
@@ -159,17 +158,6 @@ source_compile(const struct source *source,
     return rc;
 }
 
-/* Classes lie last in memory: so in rows, and in images channels last. */
-static int64_t
-count_classes(const struct graph *g)
-{
-    const struct tensor_desc *y =
-        &graph_value_at(g, graph_roles(g)->output)->desc;
-
-    assert(y->rank >= 1);
-    return y->dim[y->layout == TENSOR_NHWC ? 1 : y->rank - 1];
-}
-
 static int
 check_split(const struct dataset *d, const struct graph *g, struct err *err)
 {
@@ -183,7 +171,7 @@ check_split(const struct dataset *d, const struct graph *g, struct err *err)
     if (data.input_is_tokens && limit > 0)
         rc = dataset_check_tokens(d, limit, err);
     if (rc == 0 && data.target_is_class)
-        rc = dataset_check_classes(d, count_classes(g), err);
+        rc = dataset_check_classes(d, build_class_limit(g), err);
     return rc;
 }
 
