@@ -28,7 +28,7 @@ class Attempt:
 
     def __init__(self, job, number, resume=(), env=None, spec=None,
                  resume_required=False, keep=None, best="", best_metric="NaN",
-                 send_start=True):
+                 send_start=True, prefix=()):
         self.job, self.number = job, number
         self.dir = os.path.join(job.dir, "attempts", str(number))
         os.makedirs(self.dir)
@@ -43,7 +43,7 @@ class Attempt:
             os.set_inheritable(3, True)
 
         self.process = subprocess.Popen(
-            [os.path.join(BIN, "traind-worker"), "--job", str(job.id),
+            [*prefix, os.path.join(BIN, "traind-worker"), "--job", str(job.id),
              "--attempt", str(number)],
             stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=job.dir,
             env=dict(os.environ, **(env or {})), close_fds=False,
