@@ -337,7 +337,7 @@ spec_locate_init(struct spec_tree *tree, const char *text, size_t len)
     struct scan s = {.tree = tree, .open = -1, .last = {-1}};
     bool more = true;
 
-    assert(len <= SPEC_MAX_BYTES);
+    assert(len <= SPEC_LOCATE_MAX_BYTES);
     *tree = (struct spec_tree){.text = text, .len = len};
     tree->cursor.line = tree->cursor.col = 1;
     while (more) {

@@ -49,8 +49,12 @@ struct spec_tree {
     } cursor;
 };
 
+/* A spec as it is written has SPEC_MAX_BYTES, but it grows when it is printed
+ * with every default. */
+#define SPEC_LOCATE_MAX_BYTES (256 * 1024 * 1024)
+
 /* ERR_SPEC (fault_at says where) or ERR_NOMEM; fini in any case. len is at
- * most SPEC_MAX_BYTES. */
+ * most SPEC_LOCATE_MAX_BYTES. */
 int spec_locate_init(struct spec_tree *tree, const char *text, size_t len);
 void spec_locate_fini(struct spec_tree *tree);
 

@@ -20,6 +20,8 @@ traind_add_test(spec_presets_test SOURCES spec_presets_test.c spec_samples.c
     LINKS traind_proto)
 traind_add_test(spec_set_test SOURCES spec_set_test.c spec_samples.c
     LINKS traind_proto)
+traind_add_test(spec_merge_test SOURCES spec_merge_test.c spec_samples.c
+    LINKS traind_proto)
 traind_add_test(spec_keys_test SOURCES spec_keys_test.c LINKS traind_proto)
 traind_add_test(proto_nomem_test SOURCES proto_nomem_test.c spec_samples.c
     LINKS traind_proto)

@@ -15,6 +15,7 @@
 
 #include "proto/client.h"
 #include "proto/frame.h"
+#include "proto/spec_merge.h"
 #include "tests/unit/spec_samples.h"
 
 void *__real_malloc(size_t n);
@@ -134,6 +135,33 @@ set_spec(void)
 }
 
 static int
+merge_spec(void)
+{
+    const char *fragment = "{\"guard\": {\"mode\": \"off\"}}";
+    char *out;
+    int rc = spec_merge(text, text_len, fragment, &out, NULL);
+
+    free(out);
+    return rc;
+}
+
+static int
+compare_specs(void)
+{
+    struct spec_faults faults;
+    struct spec *spec;
+    int rc = spec_parse(text, text_len, &spec, &faults);
+    char *out = NULL;
+
+    if (rc == 0)
+        rc = spec_difference(spec, spec, &out, NULL);
+    free(out);
+    spec_destroy(&spec);
+    spec_faults_fini(&faults);
+    return rc;
+}
+
+static int
 read_metric(void)
 {
     const char *json = "{\"samples\":[1,2,3],\"cause\":\"skip\"}";
@@ -226,6 +254,8 @@ test_nomem_spec(void **state)
         text_len = strlen(text);
         fail_each(parse_spec);
         fail_each(set_spec);
+        fail_each(merge_spec);
+        fail_each(compare_specs);
         free(text);
     }
     fail_each(refuse_spec);
