@@ -14,6 +14,9 @@ target_sources(traind_engine PRIVATE
     run/report.c
     run/policy.c
     run/keeper.c
+    run/spread.c
+    run/guard.c
+    run/guard_change.c
     run/source.c
     diagnose/rerun.c
     diagnose/locate.c

@@ -9,3 +9,5 @@ traind_add_test(incident_file_test SOURCES incident_file_test.c
     LINKS traind_engine m)
 traind_add_test(incident_keep_test SOURCES incident_keep_test.c
     LINKS traind_engine m)
+traind_add_test(spread_test SOURCES spread_test.c LINKS traind_engine m)
+traind_add_test(guard_test SOURCES guard_test.c LINKS traind_engine m)
