@@ -6,6 +6,7 @@
 #include "engine/run/source.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +19,18 @@ struct engine {
     struct variants *variants; /* owned, as all below */
     struct state *state;
     struct optimizer *optimizer;
+    struct detour *detour;
     struct prefetch *prefetch;
     struct evaluate *evaluate;
     struct keeper *keeper;
+    struct guard *guard;
     struct rerun *rerun;
     struct flush *flush; /* NULL: not wanted */
     char *policy;
     char *directory; /* ".../checkpoints" */
     char resumed_from[CKPT_NAME_MAX];
+    float saved_scale;       /* as the checkpoint has it; of the start else */
+    double asked_scale;      /* to begin with; NaN or 0: that */
     bool resumed_unmeasured; /* from weights that no evaluation was made of */
     struct ckpt_weights_report weights; /* of a partial reading; else empty */
     struct report report;
@@ -89,6 +94,7 @@ make_state(struct engine *e, struct err *err)
         return rc;
     e->state->seed = e->spec->seed;
     scaler_init(&e->state->scaler, &e->spec->amp.scaler);
+    e->saved_scale = e->state->scaler.scale;
     state_init_weights(e->state, g);
     rc = read_initial_weights(e, err);
     if (rc == 0 && e->spec->train.ema_decay > 0)
@@ -177,6 +183,8 @@ resume(struct engine *e, const struct engine_options *o, struct err *err)
         if (ckpt_read(e->directory, o->resume[i], e->state, &info, &why) == 0) {
             snprintf(e->resumed_from, sizeof(e->resumed_from), "%s",
                      o->resume[i]);
+            e->saved_scale = e->state->scaler.scale;
+            scaler_follow(&e->state->scaler, &e->spec->amp.scaler);
             e->state->weights_version++;
             e->resumed_unmeasured = !info.has_metric;
             ckpt_info_fini(&info);
@@ -247,13 +255,24 @@ make_parts(struct engine *e, const struct engine_options *o, struct err *err)
         .batch_full = e->source.train_full,
         .batch_last = e->source.train_last,
     };
-    int rc = prefetch_create(e->source.train, &e->source.order, o->threaded,
-                             &e->prefetch, err);
+    const struct guard_options go = {
+        .spec = e->spec,
+        .rollbacks = o->guard_rollbacks,
+        .scale = (double)e->saved_scale,
+    };
+    int rc = detour_create(o->skip_windows, o->n_skip_windows, &e->detour, err);
 
+    if (rc == 0)
+        rc = prefetch_create(e->source.train, &e->source.order, o->threaded,
+                             &e->prefetch, err);
+    if (rc == 0)
+        prefetch_set_detour(e->prefetch, e->detour);
     if (rc == 0 && e->source.validation != NULL)
         rc = evaluate_create(e->source.validation, e->spec->data.batch_size,
                              o->threaded, e->variants, e->state, &e->evaluate,
                              err);
+    if (rc == 0)
+        rc = guard_create(&go, &e->guard, err);
     if (rc == 0)
         rc = rerun_create(&ro, &e->rerun, err);
     if (rc == 0 && flush_is_wanted(e->spec))
@@ -295,6 +314,10 @@ connect_loop(struct engine *e)
                       .state = e->state,
                       .rerun = e->rerun,
                       .report = &e->report},
+        .watch = {.guard = e->guard,
+                  .incidents = &e->loop.incidents,
+                  .state = e->state,
+                  .report = &e->report},
         .flush = e->flush,
         .report = &e->report,
         .total_iterations = e->source.total_iterations,
@@ -326,6 +349,7 @@ engine_open(const struct spec *spec, const struct engine_options *options,
         return err_set(err, ERR_NOMEM, "engine: no memory");
     e->spec = spec;
     e->threads = options->threads;
+    e->asked_scale = options->scale;
     e->report.hooks = options->hooks;
     e->report.clock = options->clock;
     e->backend = backend_find(options->backend);
@@ -380,6 +404,30 @@ warn_of_data(const struct engine *e, struct err *err)
     return 0;
 }
 
+/* A scale that is not the checkpoint's: somebody asked for it, or the bounds
+ * were changed. */
+static int
+begin_scale(struct engine *e, struct err *err)
+{
+    struct event event = {.kind = EVENT_SCALE};
+    const bool asked = e->asked_scale > 0 && isfinite(e->asked_scale);
+    struct scaler *s = &e->state->scaler;
+
+    if (asked && !scaler_set(s, (float)e->asked_scale))
+        return report_warning_value(&e->report,
+                                    "the loss scale is off or fixed: it stays "
+                                    "as the spec says, not as was asked",
+                                    e->asked_scale, err);
+    if (!asked && s->scale == e->saved_scale)
+        return 0;
+    event.u.scale.cause = EVENT_SCALE_SET;
+    event.u.scale.before = (double)e->saved_scale;
+    event.u.scale.after = (double)s->scale;
+    event.u.scale.growth_tracker = s->growth_tracker;
+    event.u.scale.optimizers = "";
+    return report_emit(&e->report, &event, err);
+}
+
 int
 engine_run(struct engine *engine, enum event_outcome *outcome, struct err *err)
 {
@@ -395,6 +443,8 @@ engine_run(struct engine *engine, enum event_outcome *outcome, struct err *err)
         (int64_t)variants_block_bytes(engine->variants);
     event.u.started.policy = engine->policy;
     int rc = report_emit(&engine->report, &event, err);
+    if (rc == 0)
+        rc = begin_scale(engine, err);
     if (rc == 0)
         rc = warn_of_data(engine, err);
     /* Who resumes has them no more. */
@@ -415,6 +465,8 @@ engine_close(struct engine **engine)
         return;
     evaluate_destroy(&e->evaluate);
     prefetch_destroy(&e->prefetch);
+    detour_destroy(&e->detour);
+    guard_destroy(&e->guard);
     rerun_destroy(&e->rerun);
     flush_destroy(&e->flush);
     keeper_destroy(&e->keeper);
@@ -443,4 +495,10 @@ double
 engine_mean_loss(const struct engine *engine)
 {
     return loop_mean_loss(&engine->loop);
+}
+
+const struct guard_firing *
+engine_fired(const struct engine *engine)
+{
+    return engine->loop.watch.fired ? &engine->loop.watch.firing : NULL;
 }

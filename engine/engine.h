@@ -12,6 +12,7 @@
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
+#include "engine/run/guard.h"
 #include "engine/run/report.h"
 #include "proto/spec.h"
 
@@ -34,6 +35,12 @@ struct engine_options {
     int n_keep;
     const char *best; /* "" when there is none */
     double best_metric;
+    /* Of a rollback: the loss scale to begin with (NaN or 0: the checkpoint's),
+     * and data that is passed over: pairs of a position and how many. */
+    double scale;
+    const int64_t *skip_windows;
+    int n_skip_windows;      /* numbers in it */
+    int64_t guard_rollbacks; /* that guards asked for so far */
 };
 
 /* The spec (paths resolved) is borrowed until engine_close(). Checkpoints that
@@ -43,8 +50,9 @@ int engine_open(const struct spec *spec, const struct engine_options *options,
                 struct engine **out, struct err *err);
 
 /* Emits STARTED, then all else but FINISHED, which is the caller's. 0 with
- * *outcome completed or stopped (err.code says why a stop has no checkpoint),
- * or a negative code with *outcome failed. Once per engine. */
+ * *outcome completed, go_back, or stopped or paused (err.code says why these
+ * two have no checkpoint), or a negative code with *outcome failed. Once per
+ * engine. */
 int engine_run(struct engine *engine, enum event_outcome *outcome,
                struct err *err);
 
@@ -54,5 +62,8 @@ void engine_close(struct engine **engine);
 const struct state *engine_state(const struct engine *engine);
 int64_t engine_total_iterations(const struct engine *engine);
 double engine_mean_loss(const struct engine *engine);
+/* What ended the run where a guard did: paused, go_back, or failed; else NULL.
+ */
+const struct guard_firing *engine_fired(const struct engine *engine);
 
 #endif

@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,7 +35,8 @@ struct attempt {
     struct worker_events *events; /* owned */
     struct codec_doc *doc;        /* owned: what start points into */
     struct view_start start;
-    struct spec *spec; /* owned */
+    struct spec *spec;     /* owned */
+    struct engine *engine; /* owned; what a guard said points into it */
     struct clock clock;
     char directory[PATH_MAX]; /* of the attempt */
     struct event last;        /* counters of the last event */
@@ -114,20 +116,47 @@ train(struct attempt *a, enum event_outcome *outcome, struct err *err)
         .n_keep = s->keep.n,
         .best = s->best,
         .best_metric = s->best_metric,
+        .scale = s->scale,
+        .skip_windows = s->skip_windows.v,
+        .n_skip_windows = s->skip_windows.n,
+        .guard_rollbacks = s->guard_rollbacks,
     };
-    struct engine *engine = NULL;
     int rc = parse_spec(a, err);
 
     *outcome = EVENT_OUTCOME_FAILED;
     if (rc != 0)
         return rc;
     o.threads = worker_check_threads(a->spec);
-    rc = engine_open(a->spec, &o, &engine, err);
-    if (rc != 0)
-        return rc;
-    rc = engine_run(engine, outcome, err);
-    engine_close(&engine);
-    return rc;
+    rc = engine_open(a->spec, &o, &a->engine, err);
+    return rc != 0 ? rc : engine_run(a->engine, outcome, err);
+}
+
+/* Why a guard paused the run or sends it back, and what is to be changed on
+ * the way. */
+static void
+fill_fired(const struct attempt *a, enum event_outcome outcome,
+           char text[EVENT_TEXT_MAX], struct event *e)
+{
+    const struct guard_firing *f =
+        a->engine != NULL ? engine_fired(a->engine) : NULL;
+
+    e->u.finished.to = e->u.finished.change = "";
+    e->u.finished.scale = (double)NAN;
+    if (f == NULL ||
+        (outcome != EVENT_OUTCOME_PAUSED && outcome != EVENT_OUTCOME_GO_BACK))
+        return;
+    snprintf(text, EVENT_TEXT_MAX, "guard %d (%s): %s%s%s", f->rule,
+             spec_guard_condition_name(f->condition), f->text,
+             e->u.finished.error != 0 ? "; no checkpoint was made: " : "",
+             e->u.finished.text);
+    e->u.finished.text = text;
+    if (outcome == EVENT_OUTCOME_PAUSED)
+        return;
+    e->u.finished.to = f->to;
+    e->u.finished.change = f->change;
+    e->u.finished.scale = f->scale;
+    e->u.finished.skip_windows = f->skip_windows;
+    e->u.finished.n_skip_windows = f->n_skip_windows;
 }
 
 /* Returns the exit status. */
@@ -135,6 +164,7 @@ static int
 report_end(struct attempt *a, enum event_outcome outcome, const struct err *end)
 {
     struct event e = {.kind = EVENT_FINISHED};
+    char text[EVENT_TEXT_MAX];
     struct err err;
     int rc;
 
@@ -145,6 +175,7 @@ report_end(struct attempt *a, enum event_outcome outcome, const struct err *end)
     e.u.finished.outcome = outcome;
     e.u.finished.error = end->code;
     e.u.finished.text = end->msg;
+    fill_fired(a, outcome, text, &e);
     err_clear(&err);
     rc = on_event(a, &e, &err);
     if (rc == 0)
@@ -223,6 +254,7 @@ run_attempt(int64_t job, int64_t attempt)
         }
         status = report_end(&a, outcome, &err);
     }
+    engine_close(&a.engine);
     worker_link_close(&a.link);
     worker_events_close(&a.events);
     spec_destroy(&a.spec);

@@ -20,6 +20,7 @@ target_sources(traind_engine PRIVATE
     data/augment.c
     data/dataset_fill.c
     data/order.c
+    data/detour.c
     data/prefetch.c)
 # Checkpoints are the engine's other file format.
 target_sources(traind_engine PRIVATE

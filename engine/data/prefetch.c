@@ -22,6 +22,7 @@ struct slot {
 struct prefetch {
     const struct dataset *dataset; /* borrowed */
     struct order order;
+    const struct detour *detour;      /* borrowed or NULL */
     size_t input_bytes, target_bytes; /* of a batch, rounded up to ALIGN */
     size_t sample_bytes, sample_target_bytes;
     struct slot slot[2];
@@ -133,6 +134,7 @@ find_slot(const struct prefetch *p, int64_t position)
 static const struct prefetch_window *
 window_from_thread(struct prefetch *p, int64_t position)
 {
+    const int64_t next = detour_next(p->detour, position + 1);
     int i;
 
     pthread_mutex_lock(&p->mutex);
@@ -143,10 +145,22 @@ window_from_thread(struct prefetch *p, int64_t position)
         wait_idle(p);
         i = 0;
     }
-    if (find_slot(p, position + 1) == NOBODY)
-        want(p, 1 - i, position + 1);
+    if (find_slot(p, next) == NOBODY)
+        want(p, 1 - i, next);
     pthread_mutex_unlock(&p->mutex);
     return &p->slot[i].window;
+}
+
+void
+prefetch_set_detour(struct prefetch *prefetch, const struct detour *detour)
+{
+    prefetch->detour = detour;
+}
+
+int64_t
+prefetch_pass_over(const struct prefetch *prefetch, int64_t position)
+{
+    return detour_next(prefetch->detour, position);
 }
 
 const struct prefetch_window *

@@ -11,6 +11,7 @@
 #define ENGINE_DATA_PREFETCH_H
 
 #include "engine/data/dataset.h"
+#include "engine/data/detour.h"
 #include "engine/data/order.h"
 
 struct prefetch_batch {
@@ -34,9 +35,17 @@ int prefetch_create(const struct dataset *dataset, const struct order *order,
                     bool threaded, struct prefetch **out, struct err *err);
 void prefetch_destroy(struct prefetch **prefetch);
 
+/* What the run passes over, so that the thread goes the same way; borrowed,
+ * NULL: nothing. Before the first window. */
+void prefetch_set_detour(struct prefetch *prefetch,
+                         const struct detour *detour);
+
+/* The first position from this one on that is not passed over. */
+int64_t prefetch_pass_over(const struct prefetch *prefetch, int64_t position);
+
 /* The window at data position `position`, ready to use until the next call.
- * Going on by one is what the thread has prepared; any other position (after a
- * resume or a rollback) is filled at once. */
+ * Going on by one (or behind a detour) is what the thread has prepared; any
+ * other position (after a resume or a rollback) is filled at once. */
 const struct prefetch_window *prefetch_window_at(struct prefetch *prefetch,
                                                  int64_t position);
 

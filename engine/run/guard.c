@@ -195,7 +195,7 @@ enum held { NOT_ASKED, NO, YES };
 /* What a condition saw, for the one rule that fires. */
 struct seen {
     double value, bound;
-    char text[EVENT_TEXT_MAX];
+    char text[GUARD_TEXT_MAX];
 };
 
 static enum held __attribute__((format(printf, 4, 5)))
@@ -468,7 +468,7 @@ choose_rollback(struct choice *c, int i, const struct seen *seen)
     const struct spec_guard *rule = &c->g->spec->guard.rule[i];
     const int64_t max = c->g->spec->guard.max_rollbacks;
     struct guard_firing f = make(c, i, EVENT_ACTION_ROLLBACK, seen);
-    char why[EVENT_TEXT_MAX];
+    char why[GUARD_TEXT_MAX];
 
     f.to = rule->to_best ? "best" : "last";
     c->found = guard_change_make(c->g, rule, &f, why, sizeof(why));

@@ -17,7 +17,8 @@
 #include "proto/err.h"
 #include "proto/spec.h"
 
-#define GUARD_MAX_WINDOWS 64 /* of a skip that are remembered, the last ones */
+#define GUARD_TEXT_MAX    400 /* fits an event with its rule before it */
+#define GUARD_MAX_WINDOWS 64  /* of a skip that are remembered, the last ones */
 
 struct guard;
 
@@ -52,7 +53,7 @@ struct guard_firing {
     enum spec_condition condition;
     enum event_action action;
     double value, bound; /* seen, and allowed; NaN: no number */
-    char text[EVENT_TEXT_MAX];
+    char text[GUARD_TEXT_MAX];
     /* Of a rollback. */
     const char *to;              /* "last" or "best" */
     const char *change;          /* JSON: a spec fragment to merge, or "" */

@@ -11,7 +11,7 @@
 #include "engine/run/spread.h"
 
 #define GUARD_MAX_REGIONS  64
-#define GUARD_REGION_BYTES 4096
+#define GUARD_REGION_BYTES (GUARD_MAX_REGIONS * EVENT_NAME_MAX)
 
 /* Data positions in the order in which they came, the last ones. */
 struct guard_windows {

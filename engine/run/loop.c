@@ -128,14 +128,18 @@ static int
 run_iteration(struct loop *l, struct step_result *r, struct err *err)
 {
     const int64_t start_us = clock_mono_us(&l->report->clock);
+    const int64_t position =
+        prefetch_pass_over(l->prefetch, l->state->count.data_position);
     const struct prefetch_window *window =
-        prefetch_window_at(l->prefetch, l->state->count.data_position);
+        prefetch_window_at(l->prefetch, position);
     struct flushed flushed;
-    int rc = step_compute(l->step, window, r, err);
 
+    l->state->count.data_position = position;
+    int rc = step_compute(l->step, window, r, err);
     if (rc != 0)
         return rc;
     const int64_t diagnosis_us = incidents_look(&l->incidents, window, r);
+    watch_look(&l->watch);
     measure_flush(l, window, r, &flushed);
     rc = step_commit(l->step, window, r, err);
     if (rc != 0)
@@ -150,7 +154,9 @@ run_iteration(struct loop *l, struct step_result *r, struct err *err)
         rc = emit_scale(l, window, r, err);
     if (rc == 0)
         rc = incidents_tell(&l->incidents, r, err);
-    return rc != 0 ? rc : emit_flush(l, &flushed, err);
+    if (rc == 0)
+        rc = emit_flush(l, &flushed, err);
+    return rc != 0 ? rc : watch_iteration(&l->watch, r, position, err);
 }
 
 /* ---- evaluation and checkpoints -------------------------------------------*/
@@ -185,7 +191,7 @@ emit_evaluation(const struct loop *l, const struct evaluate_result *result,
 }
 
 static int
-evaluate(struct loop *l, struct evaluation *out, struct err *err)
+evaluate(struct loop *l, bool at_end, struct evaluation *out, struct err *err)
 {
     const bool ema = l->spec->train.ema_evaluate && l->state->ema != NULL;
     struct evaluate_result result;
@@ -196,8 +202,7 @@ evaluate(struct loop *l, struct evaluation *out, struct err *err)
     if (ema)
         state_swap_ema(l->state);
     evaluate_run(l->evaluate, must_end, l, &result);
-    const int rc =
-        incidents_evaluated(&l->incidents, l->evaluate, &result, err);
+    int rc = incidents_evaluated(&l->incidents, l->evaluate, &result, err);
     if (ema)
         state_swap_ema(l->state);
     if (rc != 0)
@@ -209,7 +214,12 @@ evaluate(struct loop *l, struct evaluation *out, struct err *err)
         l->at.metric_updates = l->state->count.updates;
         out->best = keeper_is_better(l->keeper, l->at.metric);
     }
-    return emit_evaluation(l, &result, out->best, ema, err);
+    rc = emit_evaluation(l, &result, out->best, ema, err);
+    if (rc != 0 || result.incomplete)
+        return rc;
+    return watch_evaluation(&l->watch, &result,
+                            evaluate_bad_window(l->evaluate) != NULL, at_end,
+                            err);
 }
 
 static int
@@ -228,13 +238,24 @@ checkpoint(struct loop *l, enum event_checkpoint_cause cause, bool best,
     if ((l->at.orders & REPORT_CHECKPOINT) != 0)
         q.cause = EVENT_CHECKPOINT_DEMAND;
     l->at.orders &= ~(unsigned)REPORT_CHECKPOINT;
-    return keeper_save(l->keeper, l->report, l->state, &q, failure, err);
+    const int rc =
+        keeper_save(l->keeper, l->report, l->state, &q, failure, err);
+    if (rc == 0 && failure->code == 0)
+        watch_checkpoint(&l->watch);
+    return rc;
 }
 
 static bool
 is_due(int64_t every, const struct loop *l, const struct step_result *r)
 {
     return every > 0 && !r->skipped && l->state->count.updates % every == 0;
+}
+
+/* A guard has ended the run, and not for a pause: this state is not kept. */
+static bool
+is_lost(const struct loop *l)
+{
+    return l->watch.fired && l->watch.firing.action != EVENT_ACTION_PAUSE;
 }
 
 static int
@@ -247,8 +268,8 @@ after_iteration(struct loop *l, const struct step_result *r, struct err *err)
     if (l->state->count.iteration >= l->total_iterations)
         return 0; /* finish() does it */
     if (is_due(l->spec->evaluate.every_updates, l, r) && !must_end(l))
-        rc = evaluate(l, &evaluation, err);
-    if (rc != 0 || (look_for_orders(l) & REPORT_ABANDON) != 0)
+        rc = evaluate(l, false, &evaluation, err);
+    if (rc != 0 || is_lost(l) || (look_for_orders(l) & REPORT_ABANDON) != 0)
         return rc;
     if (!evaluation.best && (l->at.orders & REPORT_CHECKPOINT) == 0 &&
         !is_due(l->spec->checkpoint.every_updates, l, r))
@@ -268,8 +289,8 @@ catch_up(struct loop *l, struct err *err)
     if (!l->owes_evaluation || must_end(l) ||
         l->state->count.iteration >= l->total_iterations)
         return 0; /* finish() evaluates */
-    rc = evaluate(l, &evaluation, err);
-    if (rc != 0 || !evaluation.best ||
+    rc = evaluate(l, true, &evaluation, err);
+    if (rc != 0 || is_lost(l) || !evaluation.best ||
         (look_for_orders(l) & REPORT_ABANDON) != 0)
         return rc;
     return checkpoint(l, EVENT_CHECKPOINT_PERIODIC, true, &failure, err);
@@ -282,7 +303,7 @@ stop(struct loop *l, enum event_outcome *outcome, struct err *err)
     struct err failure;
     int rc;
 
-    *outcome = EVENT_OUTCOME_STOPPED;
+    *outcome = l->watch.fired ? EVENT_OUTCOME_PAUSED : EVENT_OUTCOME_STOPPED;
     if ((l->at.orders & REPORT_ABANDON) != 0 ||
         keeper_saved_iteration(l->keeper) == l->state->count.iteration)
         return 0;
@@ -292,17 +313,34 @@ stop(struct loop *l, enum event_outcome *outcome, struct err *err)
     return rc;
 }
 
+/* As the guard that fired says. */
+static int
+obey(struct loop *l, enum event_outcome *outcome, struct err *err)
+{
+    char text[EVENT_TEXT_MAX];
+
+    switch (l->watch.firing.action) {
+    case EVENT_ACTION_PAUSE: return stop(l, outcome, err);
+    case EVENT_ACTION_ROLLBACK: *outcome = EVENT_OUTCOME_GO_BACK; return 0;
+    case EVENT_ACTION_FAIL:
+    case EVENT_ACTION_CONTINUE: break;
+    }
+    *outcome = EVENT_OUTCOME_FAILED;
+    watch_format(&l->watch, text, sizeof(text));
+    return err_set(err, ERR_NUMERICS, "%s", text);
+}
+
 /* All iterations are done. *done false: told to end before it was kept. */
 static int
 finish(struct loop *l, bool *done, struct err *err)
 {
     struct evaluation evaluation;
     struct err failure;
-    int rc = evaluate(l, &evaluation, err);
+    int rc = evaluate(l, true, &evaluation, err);
 
     *done =
         !evaluation.incomplete && (look_for_orders(l) & REPORT_ABANDON) == 0;
-    if (rc != 0 || !*done)
+    if (rc != 0 || is_lost(l) || !*done)
         return rc;
     if (!evaluation.best &&
         keeper_saved_iteration(l->keeper) == l->state->count.iteration)
@@ -329,16 +367,18 @@ loop_run(struct loop *loop, enum event_outcome *outcome, struct err *err)
     loop->at.metric_updates = -1;
     rc = catch_up(loop, err);
     while (rc == 0) {
+        if (loop->watch.fired)
+            return obey(loop, outcome, err);
         if (must_end(loop))
             return stop(loop, outcome, err);
         if (count->iteration >= loop->total_iterations) {
             rc = finish(loop, &done, err);
-            if (rc != 0 || done)
+            if (rc != 0 || (done && !loop->watch.fired))
                 break;
             continue;
         }
         rc = run_iteration(loop, &result, err);
-        if (rc == 0)
+        if (rc == 0 && !loop->watch.fired)
             rc = after_iteration(loop, &result, err);
     }
     *outcome = rc == 0 ? EVENT_OUTCOME_COMPLETED : EVENT_OUTCOME_FAILED;

@@ -3,11 +3,11 @@
  * loop: iteration after iteration until the run is done or told to end.
  *
  * Owns the order of what happens around a step: events of one iteration come
- * as STEP, SCALE, INCIDENT, EVALUATION, CHECKPOINT (an incident of an
- * evaluation before it); orders are looked at between two steps and between
- * two batches of an evaluation. Decides when to evaluate and to checkpoint;
- * does none of it itself. Used by engine.c on
- * the thread that owns the state. All that it is given is borrowed.
+ * as STEP, SCALE, INCIDENT, GUARD, EVALUATION, GUARD, CHECKPOINT (an incident
+ * of an evaluation before it); orders are looked at between two steps and
+ * between two batches of an evaluation. Decides when to evaluate and to
+ * checkpoint, and ends when a guard says so; does none of it itself. Used by
+ * engine.c on the thread that owns the state. All that it is given is borrowed.
  */
 #ifndef ENGINE_RUN_LOOP_H
 #define ENGINE_RUN_LOOP_H
@@ -16,6 +16,7 @@
 #include "engine/run/incidents.h"
 #include "engine/run/keeper.h"
 #include "engine/run/step.h"
+#include "engine/run/watch.h"
 
 struct loop {
     const struct spec *spec;
@@ -25,6 +26,7 @@ struct loop {
     struct evaluate *evaluate; /* NULL: no validation set */
     struct keeper *keeper;
     struct incidents incidents;
+    struct watch watch;
     struct flush *flush; /* NULL: not wanted */
     const struct report *report;
     int64_t total_iterations;
@@ -44,9 +46,10 @@ struct loop {
     } at;
 };
 
-/* Runs to the end. *outcome completed or stopped, or a negative code. When it
- * stopped without a checkpoint that it should have made, *outcome is stopped
- * and the sentence is in err all the same. */
+/* Runs to the end. *outcome completed, stopped, paused or go_back, or a negative
+ * code; of what a guard ended, watch.firing has the reason. When it stopped or
+ * paused without a checkpoint that it should have made, the sentence is in err
+ * all the same. */
 int loop_run(struct loop *loop, enum event_outcome *outcome, struct err *err);
 
 /* Mean loss of this attempt's applied updates; NaN before the first. Skipped

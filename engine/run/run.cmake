@@ -30,5 +30,6 @@ target_sources(traind_engine PRIVATE
     diagnose/incident_file_read.c
     diagnose/incident_keep.c
     run/incidents.c
+    run/watch.c
     run/loop.c
     engine.c)

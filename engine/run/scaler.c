@@ -43,6 +43,29 @@ scaler_init(struct scaler *s, const struct spec_scaler *settings)
     reset_stages(s);
 }
 
+bool
+scaler_set(struct scaler *s, float scale)
+{
+    assert(isfinite(scale));
+    if (!s->enabled || s->fixed)
+        return false;
+    s->scale = clamp_scale(s, scale);
+    s->growth_tracker = 0;
+    return true;
+}
+
+void
+scaler_follow(struct scaler *s, const struct spec_scaler *settings)
+{
+    s->growth_factor = settings->growth_factor;
+    s->backoff_factor = settings->backoff_factor;
+    s->growth_interval = settings->growth_interval;
+    s->min_scale = settings->min_scale;
+    s->max_scale = settings->max_scale;
+    if (s->enabled && !s->fixed)
+        s->scale = clamp_scale(s, s->scale);
+}
+
 float
 scaler_inverse(const struct scaler *s)
 {

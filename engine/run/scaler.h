@@ -40,6 +40,11 @@ enum scaler_change { SCALER_KEPT, SCALER_BACKED_OFF, SCALER_GREW };
 
 void scaler_init(struct scaler *s, const struct spec_scaler *settings);
 
+/* Goes on with this scale, or the nearest one within its bounds, and the
+ * tracker at 0. False and nothing done where the scale is off or fixed: the
+ * spec decides it then. Between two iterations; scale is finite. */
+bool scaler_set(struct scaler *s, float scale);
+
 /* float(1 / (double)scale). */
 float scaler_inverse(const struct scaler *s);
 
@@ -53,6 +58,9 @@ int scaler_update(struct scaler *s, enum scaler_change *change,
                   struct err *err);
 /* ERR_MISUSE between unscale and update. */
 int scaler_may_save(const struct scaler *s, struct err *err);
+/* After loading: the factors and bounds are those of the settings, which may
+ * have been changed since; the scale stays, within them. */
+void scaler_follow(struct scaler *s, const struct spec_scaler *settings);
 /* Loads the five values; every stage starts anew. A fixed scale and its tracker
  * stay as they are: the spec decides them. ERR_CKPT when one is out of range
  * (scale not finite, negative tracker, ...). */

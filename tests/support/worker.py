@@ -28,7 +28,7 @@ class Attempt:
 
     def __init__(self, job, number, resume=(), env=None, spec=None,
                  resume_required=False, keep=None, best="", best_metric="NaN",
-                 send_start=True, prefix=()):
+                 send_start=True, prefix=(), more=None):
         self.job, self.number = job, number
         self.dir = os.path.join(job.dir, "attempts", str(number))
         os.makedirs(self.dir)
@@ -57,7 +57,7 @@ class Attempt:
             "device": "cpu", "resume": list(resume),
             "resume_required": resume_required,
             "keep": list(keep if keep is not None else reversed(resume)),
-            "best": best, "best_metric": best_metric}
+            "best": best, "best_metric": best_metric, **(more or {})}
         if send_start:
             self.send("start", self.start_args)
 

@@ -168,6 +168,12 @@ keep_strings(struct harness_event *kept)
     } else if (e->kind == EVENT_CHECKPOINT_PRUNED) {
         e->u.checkpoint_pruned.name =
             keep_text(kept, 0, e->u.checkpoint_pruned.name);
+    } else if (e->kind == EVENT_GUARD) {
+        e->u.guard.condition = keep_text(kept, 0, e->u.guard.condition);
+        e->u.guard.change = keep_text(kept, 1, e->u.guard.change);
+        snprintf(kept->sentence, sizeof(kept->sentence), "%.*s",
+                 EVENT_TEXT_MAX - 1, e->u.guard.text);
+        e->u.guard.text = kept->sentence;
     } else if (e->kind == EVENT_WARNING) {
         e->u.warning.text = keep_text(kept, 0, e->u.warning.text);
     }
@@ -251,6 +257,10 @@ harness_run(struct harness *h, const char *resume)
         .keep = names,
         .n_keep = resume != NULL,
         .best = "",
+        .scale = h->scale,
+        .skip_windows = h->skip_windows,
+        .n_skip_windows = h->n_skip_windows,
+        .guard_rollbacks = h->guard_rollbacks,
     };
 
     harness_close(h);

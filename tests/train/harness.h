@@ -21,6 +21,7 @@ struct harness_event {
     char text[4][EVENT_NAME_MAX];
     int64_t samples[HARNESS_MAX_SAMPLES];
     int64_t confusion[HARNESS_MAX_SAMPLES];
+    char sentence[EVENT_TEXT_MAX];
 };
 
 struct harness {
@@ -40,6 +41,11 @@ struct harness {
     int64_t clock_us, tick_us; /* each look at the clock lets a tick pass */
     int n_syncs;
     const char *backend; /* borrowed; "cpu" */
+    /* Of the next attempts, as in engine_options. */
+    double scale;
+    const int64_t *skip_windows;
+    int n_skip_windows;
+    int64_t guard_rollbacks;
 };
 
 void harness_init(struct harness *h);

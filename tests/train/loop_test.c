@@ -44,13 +44,13 @@ rank_of(enum event_kind kind)
     case EVENT_STEP: return 0;
     case EVENT_SCALE: return 1;
     case EVENT_INCIDENT: return 2;
-    case EVENT_EVALUATION: return 3;
-    case EVENT_CHECKPOINT: return 4;
-    case EVENT_CHECKPOINT_PRUNED: return 5;
+    case EVENT_GUARD: return 3;
+    case EVENT_EVALUATION: return 4;
+    case EVENT_CHECKPOINT: return 5;
+    case EVENT_CHECKPOINT_PRUNED: return 6;
     case EVENT_STARTED:
     case EVENT_CHECKPOINT_FAILED:
     case EVENT_WARNING:
-    case EVENT_GUARD:
     case EVENT_INCIDENT_PRUNED:
     case EVENT_FINISHED: break;
     }
@@ -68,9 +68,11 @@ test_loop_order_of_events(void **unused)
                  "'float16', 'scaler': {'init_scale': 16777216, "
                  "'growth_interval': 1}}, 'train': {'epochs': 8}, 'evaluate': "
                  "{'every_updates': 2}, 'checkpoint': {'every_updates': 2, "
-                 "'keep': 1}");
+                 "'keep': 1}, 'guard': [{'when': {'consecutive_skips': 2}, "
+                 "'do': 'continue'}]");
     assert_int_equal(harness_run(&h, NULL), 0);
     assert_int_equal(h.events[0].e.kind, EVENT_STARTED);
+    assert_true(harness_count(&h, EVENT_GUARD) >= 1);
     assert_true(harness_count(&h, EVENT_INCIDENT) > 1);
     assert_true(harness_count(&h, EVENT_EVALUATION) > 1);
     assert_true(harness_count(&h, EVENT_CHECKPOINT_PRUNED) > 1);

@@ -213,7 +213,8 @@ test_skip_c08_bf16_and_fp32_do_not_skip(void **unused)
     }
 }
 
-/* C19: a permanent overflow; the scale stops at its floor. */
+/* C19: a permanent overflow. The scale stops at its floor, and the twentieth
+ * skip in a row ends the run. */
 static void
 run_c19(struct harness *h, const char *amp)
 {
@@ -223,10 +224,17 @@ run_c19(struct harness *h, const char *amp)
     make_line(h, 1, x, t, 10);
     snprintf(text, sizeof(text),
              "%s'loss': 'mse', 'optimizer': {'sgd': {'lr': 0.1}}, "
-             "'amp': {'dtype': '%s'}, 'train': {'epochs': 20}}",
+             "'amp': {'dtype': '%s'}, 'train': {'epochs': 100}}",
              LINE_HEAD, amp);
     harness_spec(h, text);
-    assert_int_equal(harness_run(h, NULL), 0);
+    assert_int_equal(harness_run(h, NULL), ERR_NUMERICS);
+    assert_int_equal(h->outcome, EVENT_OUTCOME_FAILED);
+    assert_non_null(strstr(h->err.msg, "guard 0 (consecutive_skips): 20 "
+                                       "updates in a row were skipped"));
+    assert_int_equal(harness_count(h, EVENT_GUARD), 1);
+    assert_int_equal(harness_event(h, EVENT_GUARD, 0)->u.guard.action,
+                     EVENT_ACTION_FAIL);
+    assert_int_equal(harness_count(h, EVENT_CHECKPOINT), 0);
     assert_counters(h, 20, 0);
     NEAR(harness_param(h, "fc.weight")[0], 10, 0);
     assert_int_equal(harness_count(h, EVENT_SCALE), 20);

@@ -422,6 +422,86 @@ def test_attempt_is_used_once():
         equal(os.path.getsize(a.path("events.jsonl")), 3, "size")
 
 
+# ---- guards -----------------------------------------------------------------
+
+BAD_LOSS = {"metric": "loss", "above": 0}
+
+
+def guarded(do, **more):
+    """A run that a guard ends at its second evaluation."""
+    return spec(guard=[{"when": {**BAD_LOSS, "after_updates": 40}, "do": do,
+                        **more}])
+
+
+def ends_by_guard(job, outcome, status):
+    last = sums_up(job.start(), outcome, status)
+    fired = job.attempts[-1].events("guard")
+    equal([(g["rule"], g["condition"]) for g in fired], [(0, "metric")],
+          "events of guards")
+    check(last["text"].startswith("guard 0 (metric): loss was "), last["text"])
+    equal((last["updates"], fired[0]["updates"]), (40, 40), "updates")
+    return last, fired[0]
+
+
+def test_guard_fails():
+    with Job(guarded("fail")) as job:
+        last, fired = ends_by_guard(job, "failed", 9)
+        equal((last["error"], fired["action"]), (-18, "fail"), "end")
+        check(all(job.state(n)["updates"] < 40
+                  for n in job.checkpoints()), "no checkpoint of what failed")
+
+
+def test_guard_pauses():
+    with Job(guarded("pause")) as job:
+        last, fired = ends_by_guard(job, "paused", STOPPED)
+        equal((last["error"], fired["action"]), (0, "pause"), "end")
+        name = f"it{last['iteration']:09d}-a1"
+        check(name in job.checkpoints(), "checkpoint")
+        job.spec = spec()
+        sums_up(job.start(resume=[name]), "completed", 0)
+
+
+def test_guard_goes_back():
+    """What the daemon is told is what the next attempt begins with."""
+    change = {"lower_scale": 0.5}
+    with Job(guarded("rollback", **{"with": change, "to": "best"})) as job:
+        s = job.spec
+        s["checkpoint"]["best"] = "accuracy"
+        last, fired = ends_by_guard(job, "go_back", STOPPED)
+        equal((last["error"], last["to"], last["change"], fired["action"]),
+              (0, "best", "", "rollback"), "end")
+        scales = [e["scale"] for e in job.attempts[0].events("step")]
+        equal(last["scale"], min(scales) / 2, "scale to begin with")
+        a = job.start(more={"scale": last["scale"], "guard_rollbacks": 3})
+        last = sums_up(a, "failed", 9)
+        check("guard.max_rollbacks allows 3" in last["text"], last["text"])
+        first = a.events("scale")[0]
+        equal((first["cause"], first["before"], first["after"]),
+              ("set", 2.0 ** 24, min(scales) / 2), "event of the scale")
+        equal(a.events("step")[0]["scale"], first["after"], "scale used")
+
+
+def test_windows_are_passed_over():
+    """As many iterations, later in the data, and again after a kill."""
+    windows = [5, 2, 90, 1, 6, 3]
+    with Job(spec()) as job:
+        sums_up(job.start(more={"skip_windows": windows}), "completed", 0)
+        n = job.attempts[0].events("finished")[0]["iteration"]
+        state = job.state(f"it{n:09d}-a1")
+        at = state["data_position"]
+        equal(at, n + 4 + (n + 4 > 90), "data position")
+        whole = job.weights(f"it{n:09d}-a1")
+        a = job.start(more={"skip_windows": windows})
+        name = a.wait_event("checkpoint")["name"]
+        a.kill()
+        b = job.start(resume=[name], more={"skip_windows": windows})
+        sums_up(b, "completed", 0)
+        check(job.weights(f"it{n:09d}-a3") == whole, "the same bits")
+    with Job(spec()) as job:
+        last = sums_up(job.start(more={"skip_windows": [5]}), "failed", 76)
+        check("skip_windows" in last["text"], last["text"])
+
+
 # ---- --check ----------------------------------------------------------------
 
 def run_check(text, cwd=None):

@@ -14,6 +14,7 @@ traind_add_test(dataset_labels_test SOURCES dataset_labels_test.c
 traind_add_test(dataset_text_test SOURCES dataset_text_test.c
     LINKS traind_engine)
 traind_add_test(order_test SOURCES order_test.c LINKS traind_engine)
+traind_add_test(detour_test SOURCES detour_test.c LINKS traind_engine)
 traind_add_test(prefetch_test SOURCES prefetch_test.c
     LINKS traind_engine Threads::Threads)
 target_link_options(prefetch_test PRIVATE

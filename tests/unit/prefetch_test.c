@@ -148,6 +148,37 @@ walk(int64_t batch, int64_t accumulate, bool threaded)
     dataset_destroy(&d);
 }
 
+/* The thread fills what comes behind a detour, or any window is waited for. */
+static void
+test_prefetch_detour(void **state)
+{
+    static const int64_t pairs[] = {0, 2, 5, 1, 6, 3, 12, 1};
+    static const int64_t visited[] = {2, 3, 4, 9, 10, 11, 13, 14};
+    const struct order o = make_order(4, 1);
+    struct dataset *d = make_dataset();
+    struct detour *detour;
+    struct prefetch *p;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(detour_create(pairs, 8, &detour, &err), 0);
+    for (int threaded = 0; threaded < 2; threaded++) {
+        int64_t at = 0;
+
+        assert_int_equal(prefetch_create(d, &o, threaded, &p, &err), 0);
+        prefetch_set_detour(p, detour);
+        for (size_t i = 0; i < sizeof(visited) / sizeof(visited[0]); i++) {
+            at = prefetch_pass_over(p, at);
+            assert_int_equal(at, visited[i]);
+            check_window(prefetch_window_at(p, at), &o, at);
+            at++;
+        }
+        prefetch_destroy(&p);
+    }
+    detour_destroy(&detour);
+    dataset_destroy(&d);
+}
+
 static void
 test_prefetch_in_order(void **state)
 {
@@ -325,6 +356,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prefetch_in_order),
+        cmocka_unit_test(test_prefetch_detour),
         cmocka_unit_test(test_prefetch_window_stays),
         cmocka_unit_test(test_prefetch_allocates_nothing),
         cmocka_unit_test(test_prefetch_ends),
