@@ -11,3 +11,7 @@ traind_add_test(incident_keep_test SOURCES incident_keep_test.c
     LINKS traind_engine m)
 traind_add_test(spread_test SOURCES spread_test.c LINKS traind_engine m)
 traind_add_test(guard_test SOURCES guard_test.c LINKS traind_engine m)
+traind_add_test(guard_change_test SOURCES guard_change_test.c
+    LINKS traind_engine m)
+traind_add_test(guard_twin_test SOURCES guard_twin_test.c
+    LINKS traind_engine m)
