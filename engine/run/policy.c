@@ -96,6 +96,77 @@ policy_format(const struct spec *spec, const char *backend, int threads)
     return text;
 }
 
+/* ---- differences ----------------------------------------------------------*/
+
+struct comparison {
+    policy_difference_fn *fn;
+    void *ctx;
+};
+
+static void
+tell_difference(const struct comparison *c, const char *path,
+                const json_t *here, const json_t *recorded)
+{
+    const int flags = JSON_COMPACT | JSON_ENCODE_ANY;
+    char *is = here != NULL ? json_dumps(here, flags) : NULL;
+    char *was = recorded != NULL ? json_dumps(recorded, flags) : NULL;
+    char text[320];
+
+    snprintf(text, sizeof(text), "%s: %.120s here, %.120s recorded", path,
+             is != NULL ? is : "none", was != NULL ? was : "none");
+    c->fn(c->ctx, text);
+    free(is);
+    free(was);
+}
+
+static void
+join_path(char out[96], const char *path, const char *key)
+{
+    snprintf(out, 96, "%s%s%s", path, path[0] != '\0' ? "." : "", key);
+}
+
+/* Policies are a few levels deep, but a stranger may have written one. */
+static void
+compare_values(const struct comparison *c, const char *path, json_t *here,
+               json_t *recorded, int depth)
+{
+    char below[96];
+    const char *key;
+    json_t *value;
+
+    if (!json_is_object(here) || !json_is_object(recorded) || depth == 0) {
+        if (!json_equal(here, recorded))
+            tell_difference(c, path, here, recorded);
+        return;
+    }
+    json_object_foreach(here, key, value)
+    {
+        join_path(below, path, key);
+        compare_values(c, below, value, json_object_get(recorded, key),
+                       depth - 1);
+    }
+    json_object_foreach(recorded, key, value)
+    {
+        join_path(below, path, key);
+        if (json_object_get(here, key) == NULL)
+            tell_difference(c, below, NULL, value);
+    }
+}
+
+void
+policy_compare(const char *here, const char *recorded, policy_difference_fn *fn,
+               void *ctx)
+{
+    const struct comparison c = {fn, ctx};
+    json_t *is = json_loads(here, 0, NULL);
+    json_t *was = json_loads(recorded, 0, NULL);
+
+    if (is != NULL && was != NULL)
+        compare_values(&c, "", is, was, 4);
+    json_decref(is);
+    json_decref(was);
+}
+
 uint64_t
 policy_hash_spec(const struct spec *spec)
 {

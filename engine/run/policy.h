@@ -16,6 +16,12 @@
 /* malloc'd; NULL: no memory. */
 char *policy_format(const struct spec *spec, const char *backend, int threads);
 
+/* Calls fn for each leaf in which two texts of policies differ, with "threads: 2
+ * here, 4 recorded"; a text that is none has no leaves. */
+typedef void policy_difference_fn(void *ctx, const char *text);
+void policy_compare(const char *here, const char *recorded,
+                    policy_difference_fn *fn, void *ctx);
+
 /* xxh3-64 of the spec's canonical text: what a checkpoint is bound to. */
 uint64_t policy_hash_spec(const struct spec *spec);
 

@@ -128,6 +128,41 @@ test_policy_sees_every_change(void **unused)
     assert_false(same_policy(&spec, "cpu", 2));
 }
 
+static void
+on_difference(void *ctx, const char *text)
+{
+    strcat(ctx, text);
+    strcat(ctx, "; ");
+}
+
+static void
+test_policy_names_differences(void **unused)
+{
+    struct spec spec = make();
+    char *here = policy_format(&spec, "cpu", 2), *there, text[2048] = "";
+
+    (void)unused;
+    policy_compare(here, here, on_difference, text);
+    assert_string_equal(text, "");
+    spec.amp.dtype = DTYPE_BF16;
+    spec.amp.scaler.growth_interval = 1999;
+    there = policy_format(&spec, "cpu", 4);
+    policy_compare(here, there, on_difference, text);
+    assert_string_equal(text, "dtype: \"float16\" here, \"bfloat16\" recorded; "
+                              "scaler.growth_interval: 2000 here, 1999 "
+                              "recorded; threads: 2 here, 4 recorded; ");
+    text[0] = '\0';
+    policy_compare("{\"a\":{\"b\":1}}", "{\"a\":{\"c\":[]}}", on_difference,
+                   text);
+    assert_string_equal(text, "a.b: 1 here, none recorded; a.c: none here, [] "
+                              "recorded; ");
+    text[0] = '\0';
+    policy_compare("{", here, on_difference, text);
+    assert_string_equal(text, "");
+    free(here);
+    free(there);
+}
+
 int
 main(void)
 {
@@ -136,6 +171,7 @@ main(void)
         cmocka_unit_test(test_policy_says_all),
         cmocka_unit_test(test_policy_order_of_regions_is_nothing),
         cmocka_unit_test(test_policy_sees_every_change),
+        cmocka_unit_test(test_policy_names_differences),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
