@@ -25,6 +25,7 @@ target_sources(traind_engine PRIVATE
     diagnose/diagnosis.c
     diagnose/flush.c
     diagnose/step_digest.c
+    diagnose/ranges.c
     diagnose/incident_record.c
     diagnose/incident_file.c
     diagnose/incident_file_read.c
