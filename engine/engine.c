@@ -15,6 +15,7 @@ struct engine {
     const struct spec *spec; /* borrowed */
     const struct backend *backend;
     int threads;
+    int64_t attempt;
     struct source source;
     struct variants *variants; /* owned, as all below */
     struct state *state;
@@ -25,6 +26,7 @@ struct engine {
     struct keeper *keeper;
     struct guard *guard;
     struct rerun *rerun;
+    struct incident_keep *kept;
     struct flush *flush; /* NULL: not wanted */
     char *policy;
     char *directory; /* ".../checkpoints" */
@@ -237,6 +239,21 @@ make_keeper(struct engine *e, const struct engine_options *o, struct err *err)
 /* ---- putting it together --------------------------------------------------*/
 
 static int
+open_kept(struct engine *e, const char *directory, struct err *err)
+{
+    const struct spec *spec = e->spec;
+    char *path;
+    int rc;
+
+    if (asprintf(&path, "%s/incidents", directory) < 0)
+        return err_set(err, ERR_NOMEM, "engine: no memory");
+    rc = incident_keep_create(path, spec->diagnose.keep,
+                              spec->diagnose.keep_bytes, &e->kept, err);
+    free(path);
+    return rc;
+}
+
+static int
 make_parts(struct engine *e, const struct engine_options *o, struct err *err)
 {
     const struct kernel_flat flat = backend_flat(e->backend);
@@ -275,6 +292,8 @@ make_parts(struct engine *e, const struct engine_options *o, struct err *err)
         rc = guard_create(&go, &e->guard, err);
     if (rc == 0)
         rc = rerun_create(&ro, &e->rerun, err);
+    if (rc == 0)
+        rc = open_kept(e, o->directory, err);
     if (rc == 0 && flush_is_wanted(e->spec))
         rc = flush_create(&fo, &e->flush, err);
     e->step = (struct step){
@@ -313,6 +332,12 @@ connect_loop(struct engine *e)
         .incidents = {.spec = e->spec,
                       .state = e->state,
                       .rerun = e->rerun,
+                      .keep = e->kept,
+                      .origin = {.attempt = e->attempt,
+                                 .data = &e->source.data,
+                                 .backend = e->backend->name,
+                                 .policy = e->policy,
+                                 .threads = e->threads},
                       .report = &e->report},
         .watch = {.guard = e->guard,
                   .incidents = &e->loop.incidents,
@@ -350,6 +375,7 @@ engine_open(const struct spec *spec, const struct engine_options *options,
     e->spec = spec;
     e->threads = options->threads;
     e->asked_scale = options->scale;
+    e->attempt = options->attempt;
     e->report.hooks = options->hooks;
     e->report.clock = options->clock;
     e->backend = backend_find(options->backend);
@@ -468,6 +494,7 @@ engine_close(struct engine **engine)
     detour_destroy(&e->detour);
     guard_destroy(&e->guard);
     rerun_destroy(&e->rerun);
+    incident_keep_destroy(&e->kept);
     flush_destroy(&e->flush);
     keeper_destroy(&e->keeper);
     optimizer_destroy(&e->optimizer);

@@ -5,7 +5,7 @@
  * engine_open() reads the data, compiles the programs, makes or restores the
  * state; engine_run() trains to the end or until told to stop. A library: no
  * socket, no log, no signal, no exit. It writes below options.directory
- * ("checkpoints/") only. One thread opens, runs and closes an engine; threads
+ * ("checkpoints/", "incidents/") only. One thread opens, runs and closes an engine; threads
  * of its own only fill batches. Everything it is given is copied or borrowed
  * until engine_close(), as said.
  */

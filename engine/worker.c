@@ -6,6 +6,8 @@
  *   traind-worker --check SPEC             see worker_check.h
  *   traind-worker --check-data SPEC        see worker_check.h
  *   traind-worker --sample WEIGHTS --spec SPEC ...   see worker_sample.h
+ *   traind-worker --replay DIR ...                   see worker_replay.h
+ *   traind-worker --ranges CHECKPOINT --spec SPEC    see worker_replay.h
  *
  * Ties the engine to its three neighbours: the link (orders in, beats out),
  * the events file, and the exit status. An outcome is reported in this order:
@@ -17,6 +19,7 @@
 #include "engine/worker_exit.h"
 #include "engine/worker_link.h"
 #include "engine/worker_log.h"
+#include "engine/worker_replay.h"
 #include "engine/worker_sample.h"
 
 #include <errno.h>
@@ -29,6 +32,8 @@
 
 #define LINK_FD      3
 #define EXIT_STOPPED 75
+
+#define REPLAY_OPTION 256 /* of getopt_long(): its name says which */
 
 struct attempt {
     struct worker_link *link;     /* owned */
@@ -292,6 +297,11 @@ usage(FILE *out, int status)
                  "       traind-worker --sample WEIGHTS --spec SPEC\n"
                  "           [--tokens N] [--temperature T] [--top-k K] "
                  "[--seed S]\n"
+                 "       traind-worker --replay DIR [--amp DTYPE] "
+                 "[--fp32-region PATH]...\n"
+                 "           [--scale X] [--threads N] [--backend B]\n"
+                 "       traind-worker --ranges CHECKPOINT --spec SPEC "
+                 "[the same]\n"
                  "       traind-worker --version\n");
     return status;
 }
@@ -347,16 +357,28 @@ main(int argc, char **argv)
         {"temperature", required_argument, NULL, 't'},
         {"top-k", required_argument, NULL, 'k'},
         {"seed", required_argument, NULL, 'r'},
+        {"replay", required_argument, NULL, REPLAY_OPTION},
+        {"ranges", required_argument, NULL, REPLAY_OPTION},
+        {"amp", required_argument, NULL, REPLAY_OPTION},
+        {"fp32-region", required_argument, NULL, REPLAY_OPTION},
+        {"scale", required_argument, NULL, REPLAY_OPTION},
+        {"threads", required_argument, NULL, REPLAY_OPTION},
+        {"backend", required_argument, NULL, REPLAY_OPTION},
         {"version", no_argument, NULL, 'V'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     struct worker_sample_args sample = {.n_tokens = 256, .temperature = 1};
+    struct worker_replay_args replay = {0};
     int64_t job = -1, attempt = -1;
-    int c;
+    int c, at = 0;
 
-    while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "h", options, &at)) != -1) {
         switch (c) {
+        case REPLAY_OPTION:
+            if (!worker_replay_take(&replay, options[at].name, optarg))
+                return usage(stderr, err_exit_code(ERR_USAGE));
+            break;
         case 'j': job = parse_number(optarg); break;
         case 'a': attempt = parse_number(optarg); break;
         case 'c': return worker_check(optarg);
@@ -371,6 +393,13 @@ main(int argc, char **argv)
     if (sample.weights != NULL && sample.spec != NULL && optind == argc) {
         bound_spinning(argv);
         return worker_sample(&sample);
+    }
+    replay.spec = sample.spec;
+    if (optind == argc &&
+        (replay.incident != NULL ||
+         (replay.checkpoint != NULL && replay.spec != NULL))) {
+        bound_spinning(argv);
+        return worker_replay(&replay);
     }
     if (job < 1 || attempt < 1 || optind != argc)
         return usage(stderr, err_exit_code(ERR_USAGE));

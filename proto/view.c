@@ -36,6 +36,7 @@
 #define F_went_back(type, name, doc)    FIELD(went_back, type, name, doc)
 #define F_finding(type, name, doc)      FIELD(finding, type, name, doc)
 #define F_range(type, name, doc)        FIELD(range, type, name, doc)
+#define F_replay(type, name, doc)       FIELD(replay, type, name, doc)
 #define F_pong(type, name, doc)         FIELD(pong, type, name, doc)
 #define F_start(type, name, doc)        FIELD(start, type, name, doc)
 #define F_order(type, name, doc)        FIELD(order, type, name, doc)

@@ -42,6 +42,7 @@ diagnose(struct incidents *i, const struct rerun_case *c, double lr)
 
     i->now.replayed = false;
     i->now.cost_us = 0;
+    memset(&i->now.kept, 0, sizeof(i->now.kept));
     err_clear(&i->now.failure);
     if (!may_replay(i))
         return;
@@ -96,50 +97,98 @@ say_not_replayed(const struct incidents *i, char text[EVENT_TEXT_MAX])
              100 * i->spec->diagnose.replay_share);
 }
 
+/* text is where a sentence may lie. */
+static void
+fill(const struct incidents *i, const struct diagnosis *d, double scale,
+     char text[EVENT_TEXT_MAX], struct event *e)
+{
+    *e = (struct event){.kind = EVENT_INCIDENT};
+    e->u.incident.layer = e->u.incident.op = e->u.incident.tensor = "";
+    e->u.incident.cure = e->u.incident.regions = "";
+    e->u.incident.name = i->now.kept.name;
+    e->u.incident.kept_bytes = i->now.kept.n_bytes;
+    e->u.incident.sample = -1;
+    e->u.incident.finite_scale = e->u.incident.fp32_value = (double)NAN;
+    e->u.incident.trigger = i->now.trigger;
+    e->u.incident.scale = scale;
+    e->u.incident.data_position = i->now.data_position;
+    e->u.incident.cost_us = i->now.cost_us;
+    if (i->now.replayed) {
+        diagnosis_fill_event(d, e);
+    } else if (i->now.failure.code != 0) {
+        e->u.incident.sentence = i->now.failure.msg;
+    } else {
+        say_not_replayed(i, text);
+        e->u.incident.sentence = text;
+    }
+}
+
 static int
 emit(const struct incidents *i, const struct diagnosis *d, double scale,
      struct err *err)
 {
-    struct event e = {.kind = EVENT_INCIDENT};
     char text[EVENT_TEXT_MAX];
+    struct event e;
 
-    e.u.incident.layer = e.u.incident.op = e.u.incident.tensor = "";
-    e.u.incident.cure = e.u.incident.regions = e.u.incident.name = "";
-    e.u.incident.sample = -1;
-    e.u.incident.finite_scale = e.u.incident.fp32_value = (double)NAN;
-    e.u.incident.trigger = i->now.trigger;
-    e.u.incident.scale = scale;
-    e.u.incident.data_position = i->now.data_position;
-    e.u.incident.cost_us = i->now.cost_us;
-    if (i->now.replayed) {
-        diagnosis_fill_event(d, &e);
-    } else if (i->now.failure.code != 0) {
-        e.u.incident.sentence = i->now.failure.msg;
-    } else {
-        say_not_replayed(i, text);
-        e.u.incident.sentence = text;
-    }
-    const int rc = report_emit(i->report, &e, err);
+    fill(i, d, scale, text, &e);
+    int rc = report_emit(i->report, &e, err);
     if (rc == 0 && i->now.failure.code != 0)
-        return report_warning(i->report, i->now.failure.msg, err);
+        rc = report_warning(i->report, i->now.failure.msg, err);
+    if (rc == 0 && i->now.kept.failure.code != 0)
+        rc = report_warning(i->report, i->now.kept.failure.msg, err);
     return rc;
 }
 
 /* ---- a step ---------------------------------------------------------------*/
 
-int64_t
+/* What was diagnosed, with all that it takes to run it again. */
+static int
+keep(struct incidents *i, const struct prefetch_window *window,
+     const struct step_result *r, struct err *err)
+{
+    const int64_t start_us = now_us(i);
+    char text[EVENT_TEXT_MAX];
+    struct event e;
+    const struct incident_file_args args = {
+        .attempt = i->origin.attempt,
+        .spec = i->spec,
+        .data = i->origin.data,
+        .backend = i->origin.backend,
+        .policy = i->origin.policy,
+        .threads = i->origin.threads,
+        .state = i->state,
+        .window = window,
+        .loss = (float)r->loss,
+        .diagnosis = &e,
+    };
+
+    if (i->keep == NULL || !i->now.replayed)
+        return 0;
+    fill(i, &i->diagnosis, r->scale, text, &e);
+    const int rc =
+        incident_keep_put(i->keep, &args, i->report, &i->now.kept, err);
+    const int64_t took_us = now_us(i) - start_us;
+    i->now.cost_us += took_us;
+    i->at.last_cost_us += took_us;
+    i->at.spent_us += took_us;
+    return rc;
+}
+
+int
 incidents_look(struct incidents *i, const struct prefetch_window *window,
-               const struct step_result *r)
+               const struct step_result *r, int64_t *cost_us, struct err *err)
 {
     i->now.here = r->found_inf || !isfinite(r->loss);
-    i->now.cost_us = 0;
+    i->now.cost_us = *cost_us = 0;
     if (!i->now.here)
         return 0;
     i->now.trigger = r->found_inf ? EVENT_TRIGGER_SKIP : EVENT_TRIGGER_LOSS;
     i->now.data_position = i->state->count.data_position;
     const struct rerun_case c = rerun_window(i->state, window);
     diagnose(i, &c, r->lr);
-    return i->now.cost_us;
+    const int rc = keep(i, window, r, err);
+    *cost_us = i->now.cost_us;
+    return rc;
 }
 
 /* Gradients decide about the update, as in PyTorch; a loss that is not finite
@@ -179,6 +228,7 @@ check_weights(struct incidents *i, const struct step_result *r, struct err *err)
     i->now.replayed = true;
     i->now.cost_us = 0;
     i->now.data_position = i->state->count.data_position - 1;
+    memset(&i->now.kept, 0, sizeof(i->now.kept));
     err_clear(&i->now.failure);
     remember(i, i->state->count.iteration);
     return emit(i, &i->diagnosis, r->scale, err);

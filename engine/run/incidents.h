@@ -7,13 +7,15 @@
  * the diagnosis where the budget has room for one (spec: diagnose). The first
  * max_replays of an attempt always have; later ones when they begin a streak,
  * and what was spent plus what the last one took stays within a share of the
- * time. Nothing is computed while all is finite. Used by the loop, on its
+ * time. What was diagnosed is kept on disk too (incident_keep), and that time
+ * counts. Nothing is computed while all is finite. Used by the loop, on its
  * thread; all it is given is borrowed.
  */
 #ifndef ENGINE_RUN_INCIDENTS_H
 #define ENGINE_RUN_INCIDENTS_H
 
 #include "engine/diagnose/diagnosis.h"
+#include "engine/diagnose/incident_keep.h"
 #include "engine/run/evaluate.h"
 #include "engine/run/report.h"
 #include "engine/run/step.h"
@@ -36,6 +38,13 @@ struct incidents {
     const struct spec *spec;
     const struct state *state;
     struct rerun *rerun;
+    struct incident_keep *keep; /* NULL: nothing is kept */
+    struct {                    /* what a kept one says of this attempt */
+        int64_t attempt;
+        const struct build_data *data;
+        const char *backend, *policy;
+        int threads;
+    } origin;
     const struct report *report;
 
     /* Its own; zero at the start. */
@@ -51,6 +60,7 @@ struct incidents {
         enum event_trigger trigger;
         int64_t data_position, cost_us;
         struct err failure; /* why there could be no replay */
+        struct incident_keep_result kept;
     } now;
     struct diagnosis diagnosis; /* the last one made */
     struct incidents_last last;
@@ -59,10 +69,11 @@ struct incidents {
 void incidents_begin(struct incidents *i);
 
 /* Between step_compute() and step_commit(): the weights are still those of the
- * forward pass. Returns what it took, in microseconds. */
-int64_t incidents_look(struct incidents *i,
-                       const struct prefetch_window *window,
-                       const struct step_result *r);
+ * forward pass. What it took, in microseconds, goes to *cost_us. Negative when
+ * an event cannot be recorded. */
+int incidents_look(struct incidents *i, const struct prefetch_window *window,
+                   const struct step_result *r, int64_t *cost_us,
+                   struct err *err);
 /* After step_commit() and the events of the step. */
 int incidents_tell(struct incidents *i, const struct step_result *r,
                    struct err *err);

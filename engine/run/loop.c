@@ -133,12 +133,15 @@ run_iteration(struct loop *l, struct step_result *r, struct err *err)
     const struct prefetch_window *window =
         prefetch_window_at(l->prefetch, position);
     struct flushed flushed;
+    int64_t diagnosis_us = 0;
 
     l->state->count.data_position = position;
     int rc = step_compute(l->step, window, r, err);
     if (rc != 0)
         return rc;
-    const int64_t diagnosis_us = incidents_look(&l->incidents, window, r);
+    rc = incidents_look(&l->incidents, window, r, &diagnosis_us, err);
+    if (rc != 0)
+        return rc;
     watch_look(&l->watch);
     measure_flush(l, window, r, &flushed);
     rc = step_commit(l->step, window, r, err);
