@@ -120,6 +120,7 @@ auth_decide(enum message_id message, enum auth_role role,
         if (role != AUTH_OTHER)
             return AUTH_ALLOW;
         return visibility == CONF_PUBLIC ? AUTH_DENY : AUTH_HIDE;
+    case MESSAGE_ADMIN: return role == AUTH_ADMIN ? AUTH_ALLOW : AUTH_DENY;
     case MESSAGE_NONE: return AUTH_DENY;
     }
     return AUTH_DENY;

@@ -48,10 +48,11 @@ command_is_over(const struct daemon *d, struct request *request)
 
 /* ---- which job ------------------------------------------------------------*/
 
-enum ref_kind { REF_NUMBER, REF_MINE, REF_NAME };
+enum ref_kind { REF_NUMBER, REF_MINE, REF_NAME, REF_INCIDENT };
 struct ref {
     enum ref_kind kind;
     int64_t number;
+    int64_t incident; /* that led to the number */
     const char *name; /* borrowed from the request */
 };
 
@@ -109,6 +110,10 @@ refuse_missing(struct request *request, const struct ref *ref)
     case REF_NUMBER:
         command_refuse(request, ERR_NOTFOUND, "there is no job %" PRId64,
                        ref->number);
+        break;
+    case REF_INCIDENT:
+        command_refuse(request, ERR_NOTFOUND, "there is no incident %" PRId64,
+                       ref->incident);
         break;
     case REF_MINE:
         command_refuse(request, ERR_NOTFOUND, "you have no job yet");
@@ -175,18 +180,12 @@ on_found(void *ctx, int rc, const void *items, int n, bool more,
 }
 
 static void
-look_up(struct daemon *d, struct request *request)
+look_up_ref(struct daemon *d, struct request *request, struct ref ref)
 {
     struct lookup *l;
     struct job *job;
-    struct ref ref = {0};
-    struct err err;
 
-    if (parse_ref(job_field(request), &ref, &err) != 0) {
-        request_refuse(request, &err, NULL);
-        return;
-    }
-    job = ref.kind == REF_NUMBER ? jobs_find(&d->jobs, ref.number) : NULL;
+    job = ref.number > 0 ? jobs_find(&d->jobs, ref.number) : NULL;
     if (job != NULL) {
         use_live(d, request, &ref, job);
         return;
@@ -196,10 +195,57 @@ look_up(struct daemon *d, struct request *request)
     l->d = d;
     l->request = request;
     l->ref = ref;
-    if (ref.kind == REF_NUMBER)
+    if (ref.kind == REF_NUMBER || ref.kind == REF_INCIDENT)
         store_find_job(d->store, ref.number, on_found, l);
     else
         store_find_latest(d->store, request->peer.uid, ref.name, on_found, l);
+}
+
+/* An incident is its job's. */
+static void
+on_incident_job(void *ctx, int rc, const void *items, int n, bool more,
+                const struct err *err)
+{
+    struct lookup *l = ctx;
+    struct daemon *d = l->d;
+    struct request *request = l->request;
+    const struct view_incident *incident = items;
+
+    (void)more;
+    free(l);
+    if (command_is_over(d, request))
+        return;
+    if (rc != 0)
+        request_refuse(request, err, NULL);
+    else if (n == 0)
+        command_refuse(request, ERR_NOTFOUND, "there is no incident %" PRId64,
+                       request->args.incident_ref.incident);
+    else
+        look_up_ref(d, request,
+                    (struct ref){.kind = REF_INCIDENT,
+                                 .number = incident->job,
+                                 .incident = incident->id});
+}
+
+static void
+look_up(struct daemon *d, struct request *request)
+{
+    struct ref ref = {0};
+    struct err err;
+
+    if (message_table[request->message].request == VIEW_ID_incident_ref) {
+        struct lookup *l = calloc(1, sizeof(*l));
+
+        assert(l != NULL);
+        l->d = d;
+        l->request = request;
+        store_find_incident(d->store, request->args.incident_ref.incident,
+                            on_incident_job, l);
+    } else if (parse_ref(job_field(request), &ref, &err) != 0) {
+        request_refuse(request, &err, NULL);
+    } else {
+        look_up_ref(d, request, ref);
+    }
 }
 
 /* ---- dispatch -------------------------------------------------------------*/
@@ -223,7 +269,11 @@ command_handle(struct daemon *d, struct request *request)
     if (codec_read(request->doc, 0, message->request, &request->args, &err) !=
         0)
         request_refuse(request, &err, NULL);
-    else if (message->right == MESSAGE_ANY)
+    else if (message->right == MESSAGE_ADMIN && !request->peer.admin)
+        command_refuse(request, ERR_DENIED,
+                       "%s is for administrators of this traind",
+                       message->name);
+    else if (message->right == MESSAGE_ANY || message->right == MESSAGE_ADMIN)
         handlers[request->message](d, request, NULL);
     else
         look_up(d, request);

@@ -35,6 +35,8 @@ HISTORY(skips)
 HISTORY(incidents)
 HISTORY(evaluations)
 HISTORY(checkpoints)
+HISTORY(guards)
+HISTORY(rollbacks)
 
 void
 command_attempts(struct daemon *d, struct request *request,
@@ -45,4 +47,37 @@ command_attempts(struct daemon *d, struct request *request,
     view_init(VIEW_ID_query, &all);
     store_query(d->store, MESSAGE_ID_attempts, target->id, &all, on_rows,
                 request);
+}
+
+/* ---- one incident ---------------------------------------------------------*/
+
+static void
+on_incident(void *ctx, int rc, const void *items, int n, bool more,
+            const struct err *err)
+{
+    struct request *request = ctx;
+
+    if (rc == 0 && n == 0)
+        command_refuse(request, ERR_NOTFOUND, "the incident is gone");
+    else
+        on_rows(ctx, rc, items, n, more, err);
+}
+
+void
+command_incident(struct daemon *d, struct request *request,
+                 const struct command_target *target)
+{
+    (void)target; /* whoever may see its job has been let in */
+    store_find_incident(d->store, request->args.incident_ref.incident,
+                        on_incident, request);
+}
+
+/* ---- the store itself -----------------------------------------------------*/
+
+void
+command_fsck(struct daemon *d, struct request *request,
+             const struct command_target *target)
+{
+    (void)target;
+    store_fsck(d->store, on_rows, request);
 }

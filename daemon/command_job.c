@@ -188,6 +188,8 @@ make_job(struct daemon *d, const struct request *request,
     row.origin = args->origin;
     row.intent = "";
     row.boot_id = "";
+    row.changes = row.skip_windows = "[]";
+    row.start_scale = (double)NAN;
     return job_create(&row, d->ledger);
 }
 

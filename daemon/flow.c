@@ -265,9 +265,18 @@ note_rollback(struct daemon *d, struct job *job)
 
     view->rollbacks++;
     d->background++;
-    store_add_rollback(d->store, view->id, job->rollback.uid,
-                       job->row.resume_checkpoint, view->iteration,
-                       "by a person", on_end_stored, d);
+    store_add_rollback(d->store,
+                       &(struct store_rollback){
+                           .job = view->id,
+                           .attempt = view->attempt,
+                           .uid = job->rollback.uid,
+                           .checkpoint = job->row.resume_checkpoint,
+                           .from_iteration = view->iteration,
+                           .cause = "by a person",
+                           .change = "",
+                           .difference = "",
+                       },
+                       on_end_stored, d);
     lineage_forget(job);
     /* Unknown if it was asked of an earlier daemon; the worker will say. */
     if (!job->rollback.known)

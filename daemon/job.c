@@ -106,10 +106,14 @@ static const size_t text_fields[] = {
     offsetof(struct store_job, view.checkpoint),
     offsetof(struct store_job, view.error),
     offsetof(struct store_job, view.directory),
+    offsetof(struct store_job, view.difference),
+    offsetof(struct store_job, view.verdict),
     offsetof(struct store_job, spec),
     offsetof(struct store_job, idempotency_key),
     offsetof(struct store_job, origin),
     offsetof(struct store_job, intent),
+    offsetof(struct store_job, changes),
+    offsetof(struct store_job, skip_windows),
     offsetof(struct store_job, boot_id),
 };
 #define N_TEXT_FIELDS (sizeof(text_fields) / sizeof(text_fields[0]))
@@ -380,6 +384,10 @@ job_apply_event(struct job *job, const struct event *event, int64_t now_ms)
         view->checkpoint_iteration = event->iteration;
         break;
     case EVENT_INCIDENT:
+        if (event->u.incident.verdict != EVENT_VERDICT_NONE)
+            job_set_text(&view->verdict,
+                         event_verdict_name(event->u.incident.verdict));
+        break;
     case EVENT_CHECKPOINT_FAILED:
     case EVENT_CHECKPOINT_PRUNED:
     case EVENT_WARNING:

@@ -27,6 +27,7 @@ struct request {
     struct auth_peer peer;
     struct codec_doc *doc; /* owned; args live in it */
     union {
+        struct view_incident_ref incident_ref;
         struct view_job_ref job_ref;
         struct view_submit submit;
         struct view_validate validate;

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Schema version 2 of traind.db (store_schema.c brings version 1 here). Times
+-- Schema version 3 of traind.db (store_schema.c brings older ones here). Times
 -- are microseconds since the epoch. A float that may be non-finite has a flag
 -- column beside it: 0 finite, 1 NaN (the value is NULL), 2 +inf, 3 -inf.
 -- live = 0: on an abandoned line. iteration = updates + skips in every row of
@@ -48,6 +48,12 @@ CREATE TABLE job (
     lost_attempts INTEGER NOT NULL,
     top_k REAL,
     perplexity REAL,
+    changes TEXT NOT NULL DEFAULT '[]', -- spec fragments merged since, in order
+    skip_windows TEXT NOT NULL DEFAULT '[]', -- pairs: data position, how many
+    start_scale REAL, -- loss scale of the next attempt; NULL: the checkpoint's
+    guard_rollbacks INTEGER NOT NULL DEFAULT 0,
+    difference TEXT NOT NULL DEFAULT '', -- against the spec as submitted
+    verdict TEXT NOT NULL DEFAULT '', -- of the last incident diagnosed
     CHECK (iteration = updates + skips)
 ) STRICT;
 CREATE INDEX job_state ON job (state, id);
@@ -73,6 +79,9 @@ CREATE TABLE attempt (
     obituary TEXT NOT NULL,
     events_offset INTEGER NOT NULL, -- bytes of events.jsonl that are stored
     events_seq INTEGER NOT NULL,    -- last event that is stored
+    cause TEXT NOT NULL DEFAULT '',  -- why it is no mere continuation
+    change TEXT NOT NULL DEFAULT '', -- spec fragment that came with it
+    difference TEXT NOT NULL DEFAULT '', -- policy against the attempt before
     PRIMARY KEY (job, attempt)
 ) STRICT, WITHOUT ROWID;
 
@@ -141,12 +150,55 @@ CREATE TABLE incident (
     scale REAL NOT NULL,
     micro_batch INTEGER NOT NULL,
     sample INTEGER NOT NULL,
-    verdict TEXT NOT NULL,
+    verdict TEXT NOT NULL, -- '' until diagnosed
     t_us INTEGER NOT NULL,
+    trigger TEXT NOT NULL DEFAULT 'skip', -- skip, loss, metric, weights
+    sentence TEXT NOT NULL DEFAULT '',
+    cure TEXT NOT NULL DEFAULT '', -- spec fragment
+    fp32_finite TEXT NOT NULL DEFAULT '', -- yes, no, '' not asked; so the next
+    bf16_finite TEXT NOT NULL DEFAULT '',
+    alone_finite TEXT NOT NULL DEFAULT '',
+    finite_scale REAL,
+    regions TEXT NOT NULL DEFAULT '',
+    has_fp32_value INTEGER NOT NULL DEFAULT 0,
+    fp32_value REAL,
+    fp32_value_flag INTEGER NOT NULL DEFAULT 1,
+    samples TEXT NOT NULL DEFAULT '[]', -- JSON list: ids of those that cause it
+    n_guilty INTEGER NOT NULL DEFAULT 0,
+    data_position INTEGER NOT NULL DEFAULT -1,
+    name TEXT NOT NULL DEFAULT '', -- directory where it is kept
+    kept_bytes INTEGER NOT NULL DEFAULT 0,
+    runs INTEGER NOT NULL DEFAULT 0,
+    cost_us INTEGER NOT NULL DEFAULT 0,
     UNIQUE (job, attempt, seq),
     CHECK (iteration = updates + skips)
 ) STRICT;
 CREATE INDEX incident_at ON incident (job, iteration);
+
+-- Guards that fired.
+CREATE TABLE guard (
+    id INTEGER PRIMARY KEY,
+    job INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    iteration INTEGER NOT NULL,
+    updates INTEGER NOT NULL,
+    skips INTEGER NOT NULL,
+    live INTEGER NOT NULL,
+    rule INTEGER NOT NULL,
+    condition TEXT NOT NULL,
+    text TEXT NOT NULL,
+    value REAL,
+    value_flag INTEGER NOT NULL,
+    bound REAL,
+    bound_flag INTEGER NOT NULL,
+    action TEXT NOT NULL, -- continue, pause, fail, rollback
+    change TEXT NOT NULL, -- spec fragment, or ''
+    t_us INTEGER NOT NULL,
+    UNIQUE (job, attempt, seq),
+    CHECK (iteration = updates + skips)
+) STRICT;
+CREATE INDEX guard_at ON guard (job, iteration);
 
 CREATE TABLE evaluation (
     id INTEGER PRIMARY KEY,
@@ -199,11 +251,15 @@ CREATE TABLE rollback (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     job INTEGER NOT NULL,
     uid INTEGER NOT NULL,
-    checkpoint INTEGER NOT NULL REFERENCES checkpoint (id),
+    checkpoint INTEGER REFERENCES checkpoint (id), -- NULL: the start
     from_iteration INTEGER NOT NULL,
     to_iteration INTEGER NOT NULL,
     cause TEXT NOT NULL,
-    t_us INTEGER NOT NULL
+    t_us INTEGER NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 0, -- that was left
+    change TEXT NOT NULL DEFAULT '', -- spec fragment that came with it
+    difference TEXT NOT NULL DEFAULT '', -- the same as a sentence
+    policy_changed INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX rollback_job ON rollback (job);
 

@@ -15,7 +15,10 @@ add_library(traind_store STATIC
     store_ballast.c
     store_best.c
     store_ingest.c
+    store_incident.c
     store_query.c
+    store_history.c
+    store_fsck.c
     store_thin.c)
 target_include_directories(traind_store PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
 target_link_libraries(traind_store

@@ -48,8 +48,11 @@ struct store_job {
     const char *origin;
     const char *intent;        /* "", pause, cancel, rollback: under way */
     int64_t resume_checkpoint; /* rollback target for the next attempt; 0 =
-                                    newest good one */
-    int64_t lost_attempts;     /* workers that died in a row without progress */
+                                    newest good one, -1 = the start */
+    const char *changes;       /* JSON list of spec fragments, in order */
+    const char *skip_windows;  /* JSON list: data position, how many, ... */
+    double start_scale;    /* loss scale for the next attempt; NaN: as it was */
+    int64_t lost_attempts; /* workers that died in a row without progress */
     /* Of the latest attempt. */
     int64_t pid, start_ticks;
     const char *boot_id;
@@ -83,6 +86,8 @@ void store_update_job(struct store *store, const struct store_job *job,
 struct store_attempt {
     int64_t job, attempt, pid, start_ticks;
     const char *boot_id, *device;
+    const char *cause;  /* "": a start or a mere continuation */
+    const char *change; /* spec fragment that came with it, or "" */
 };
 void store_begin_attempt(struct store *store, const struct store_attempt *a,
                          store_done_fn *done, void *ctx);
@@ -107,10 +112,18 @@ void store_adopt_checkpoint(struct store *store,
 /* state: good, bad, pruned. */
 void store_mark_checkpoint(struct store *store, int64_t checkpoint,
                            const char *state, store_done_fn *done, void *ctx);
-/* One rollback, by whom and why; the policy difference comes later. */
-void store_add_rollback(struct store *store, int64_t job, int64_t actor_uid,
-                        int64_t checkpoint, int64_t from_iteration,
-                        const char *cause, store_done_fn *done, void *ctx);
+struct store_rollback {
+    int64_t job, attempt; /* attempt: that is left */
+    int64_t uid;          /* who asked; -1: a guard */
+    int64_t checkpoint;   /* 0: the start */
+    int64_t from_iteration;
+    const char *cause;      /* "by a person", or the guard's sentence */
+    const char *change;     /* spec fragment, or "" */
+    const char *difference; /* the same as a sentence */
+    bool policy_changed;
+};
+void store_add_rollback(struct store *store, const struct store_rollback *r,
+                        store_done_fn *done, void *ctx);
 
 /* ---- reads ----------------------------------------------------------------*/
 
@@ -119,8 +132,8 @@ void store_add_rollback(struct store *store, int64_t job, int64_t actor_uid,
 typedef void store_rows_fn(void *ctx, int rc, const void *items, int n,
                            bool more, const struct err *err);
 
-/* what: MESSAGE_ID_metrics, scale, skips, incidents, evaluations, checkpoints
- * or attempts. query->job is ignored; thinning keeps each group's extremes and
+/* what: MESSAGE_ID_metrics, scale, skips, incidents, evaluations, checkpoints,
+ * attempts, guards or rollbacks. query->job is ignored; thinning keeps each group's extremes and
  * every skip's count. Sees everything that was queued before it. */
 void store_query(struct store *store, enum message_id what, int64_t job,
                  const struct view_query *query, store_rows_fn *done,
@@ -135,6 +148,13 @@ void store_find_job(struct store *store, int64_t id, store_rows_fn *done,
 /* Latest job of uid, by name when name is not NULL; items: store_job. */
 void store_find_latest(struct store *store, int64_t uid, const char *name,
                        store_rows_fn *done, void *ctx);
+
+/* One incident by its number: items is one struct view_incident; n 0 = none. */
+void store_find_incident(struct store *store, int64_t id, store_rows_fn *done,
+                         void *ctx);
+/* Everything that is not as it should be: items are struct view_finding. Runs
+ * on the reader's connection; rows that are being written do not count. */
+void store_fsck(struct store *store, store_rows_fn *done, void *ctx);
 
 /* Calls that have not been answered yet. */
 int store_backlog(const struct store *store);

@@ -4,6 +4,7 @@
 #include "daemon/store_write.h"
 
 #include "proto/codec.h"
+#include "proto/spec_policy.h"
 
 #include <assert.h>
 #include <math.h>
@@ -29,12 +30,12 @@ typedef bool event_fn(struct store_op *op, struct store_conn *conn,
  * The live line is the latest attempt, then the line of the checkpoint it was
  * resumed from up to that checkpoint, and so on to the start. */
 
-#define N_TABLES 5
+#define N_TABLES 6
 #define EACH_TABLE(set_and_where)                                              \
     {                                                                          \
         "UPDATE metric " set_and_where, "UPDATE scale_event " set_and_where,   \
             "UPDATE incident " set_and_where,                                  \
-            "UPDATE evaluation " set_and_where,                                \
+            "UPDATE evaluation " set_and_where, "UPDATE guard " set_and_where, \
             "UPDATE checkpoint " set_and_where                                 \
     }
 
@@ -174,6 +175,32 @@ leave_out(struct store_op *op, struct store_conn *conn,
     return store_write_event(op, conn, a->job, a->attempt, -1, "warning", why);
 }
 
+/* Policy of the last attempt before that had one, and what was changed for
+ * this one; "" each for none. */
+static bool
+read_change(struct store_op *op, struct store_conn *conn,
+            const struct ingest_args *a, const char **policy,
+            const char **change)
+{
+    sqlite3_stmt *stmt = store_sql_prepare(
+        op, conn,
+        "SELECT coalesce((SELECT p.policy FROM attempt AS p WHERE p.job ="
+        " attempt.job AND p.attempt < attempt.attempt AND p.policy <> ''"
+        " ORDER BY p.attempt DESC LIMIT 1), ''), change FROM attempt"
+        " WHERE job = ? AND attempt = ?");
+
+    *policy = *change = "";
+    if (stmt == NULL)
+        return false;
+    store_sql_bind(stmt, "ii", a->job, a->attempt);
+    if (store_sql_row(op, stmt)) {
+        *policy = store_sql_text(op, stmt, 0);
+        *change = store_sql_text(op, stmt, 1);
+        sqlite3_reset(stmt);
+    }
+    return op->rc == 0;
+}
+
 /* Once in an attempt: it is dear, and a worker begins only once. */
 static bool
 ingest_started(struct store_op *op, struct store_conn *conn,
@@ -181,20 +208,24 @@ ingest_started(struct store_op *op, struct store_conn *conn,
 {
     const char *policy =
         e->u.started.policy[0] != '\0' ? e->u.started.policy : "{}";
-    sqlite3_stmt *stmt = store_sql_prepare(
+    char difference[SPEC_POLICY_DIFFERENCE_MAX];
+    const char *before, *change;
+    sqlite3_stmt *stmt;
+
+    if (!read_change(op, conn, a, &before, &change))
+        return false;
+    const bool changed =
+        spec_policy_difference(before, policy, change, difference);
+    stmt = store_sql_prepare(
         op, conn,
         "UPDATE attempt SET resumed_from = ?, start_iteration = ?,"
-        " end_iteration = ?, policy = ?, policy_changed ="
-        " coalesce((SELECT p.policy <> '' AND p.policy <> ?"
-        "  FROM attempt AS p WHERE p.job = attempt.job"
-        "  AND p.attempt < attempt.attempt AND p.policy <> ''"
-        "  ORDER BY p.attempt DESC LIMIT 1), 0)"
+        " end_iteration = ?, policy = ?, policy_changed = ?, difference = ?"
         " WHERE job = ? AND attempt = ? AND policy = ''");
-
     if (stmt == NULL)
         return false;
-    store_sql_bind(stmt, "siissii", e->u.started.checkpoint, e->iteration,
-                   e->iteration, policy, policy, a->job, a->attempt);
+    store_sql_bind(stmt, "siisisii", e->u.started.checkpoint, e->iteration,
+                   e->iteration, policy, (int64_t)changed, difference, a->job,
+                   a->attempt);
     if (!store_sql_run(op, stmt))
         return false;
     if (sqlite3_changes(conn->db) == 0)
@@ -251,27 +282,24 @@ static bool
 ingest_incident(struct store_op *op, struct store_conn *conn,
                 const struct ingest_args *a, const struct event *e)
 {
-    bool located = e->u.incident.located;
-    sqlite3_stmt *stmt = store_sql_prepare(
-        op, conn,
-        "INSERT INTO incident (job, attempt, seq, iteration, updates, skips,"
-        " live, replayed, located, pass, layer, op, tensor, dtype, at, what,"
-        " scale, micro_batch, sample, verdict, t_us)"
-        " VALUES (?,?,?,?,?,?,1,?,?,?,?,?,?,?,?,?,?,?,?,'',?)");
+    const char *name = e->u.incident.name;
+    char want[64];
 
-    if (stmt == NULL)
-        return false;
-    store_sql_bind(
-        stmt, "iiiiiiiisssssssfiii", a->job, a->attempt, e->seq, e->iteration,
-        e->updates, e->skips, (int64_t)e->u.incident.replayed, (int64_t)located,
-        located ? event_pass_name(e->u.incident.pass) : "", e->u.incident.layer,
-        e->u.incident.op, e->u.incident.tensor,
-        located ? dtype_name(e->u.incident.dtype) : "",
-        store_sql_list_text(op, e->u.incident.index, e->u.incident.rank),
-        located ? event_nonfinite_name(e->u.incident.what) : "",
-        e->u.incident.scale, e->u.incident.micro_batch, e->u.incident.sample,
-        e->t_us);
-    return store_sql_run(op, stmt);
+    /* It becomes a path: nothing but the one name that it can have. */
+    snprintf(want, sizeof(want), "it%09lld-a%lld", (long long)e->iteration,
+             (long long)a->attempt);
+    if (*name != '\0' && strcmp(name, want) != 0)
+        return leave_out(op, conn, a,
+                         "an incident's name is not of its iteration and "
+                         "attempt; it is left out");
+    return store_write_incident(op, conn, a->job, a->attempt, e);
+}
+
+static bool
+ingest_incident_pruned(struct store_op *op, struct store_conn *conn,
+                       const struct ingest_args *a, const struct event *e)
+{
+    return store_forget_incident(op, conn, a->job, e->u.incident_pruned.name);
 }
 
 static bool
@@ -374,18 +402,6 @@ ingest_warning(struct store_op *op, struct store_conn *conn,
                              e->u.warning.text);
 }
 
-/* Where it was kept is no place any more. */
-static bool
-ingest_incident_pruned(struct store_op *op, struct store_conn *conn,
-                       const struct ingest_args *a, const struct event *e)
-{
-    (void)op;
-    (void)conn;
-    (void)a;
-    (void)e;
-    return true;
-}
-
 static bool
 ingest_guard(struct store_op *op, struct store_conn *conn,
              const struct ingest_args *a, const struct event *e)
@@ -394,7 +410,8 @@ ingest_guard(struct store_op *op, struct store_conn *conn,
 
     snprintf(text, sizeof(text), "%s: %s: %s", e->u.guard.condition,
              e->u.guard.text, event_action_name(e->u.guard.action));
-    return store_write_event(op, conn, a->job, a->attempt, -1, "guard", text);
+    return store_write_guard(op, conn, a->job, a->attempt, e) &&
+           store_write_event(op, conn, a->job, a->attempt, -1, "guard", text);
 }
 
 static bool

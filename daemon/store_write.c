@@ -51,6 +51,10 @@ copy_job(struct store_op *op, struct store_job *to,
     to->idempotency_key = store_op_copy(op, from->idempotency_key);
     to->origin = store_op_copy(op, from->origin);
     to->intent = store_op_copy(op, from->intent);
+    to->changes = store_op_copy(op, from->changes);
+    to->skip_windows = store_op_copy(op, from->skip_windows);
+    to->view.difference = store_op_copy(op, from->view.difference);
+    to->view.verdict = store_op_copy(op, from->view.verdict);
     to->boot_id = store_op_copy(op, from->boot_id);
 }
 
@@ -83,8 +87,10 @@ find_key(struct store_op *op, struct store_conn *conn,
     " iterations_per_epoch, loss, scale, lr, grad_norm, validation_loss,"      \
     " accuracy, best_accuracy, iterations_per_s, eta_s, checkpoint,"           \
     " checkpoint_iteration, rollbacks, policy_changed, exit_code, error,"      \
-    " directory, resume_checkpoint, lost_attempts, top_k, perplexity"
-#define JOB_TYPES "sssiissiiiiiiifffffffffsiiiissiiff"
+    " directory, resume_checkpoint, lost_attempts, top_k, perplexity,"         \
+    " changes, skip_windows, start_scale, guard_rollbacks, difference,"        \
+    " verdict"
+#define JOB_TYPES "sssiissiiiiiiifffffffffsiiiissiiffssfiss"
 #define JOB_VALUES(j, v)                                                       \
     v->state, v->reason, j->intent, v->priority, v->attempt, v->device,        \
         v->dtype, v->start_us, v->end_us, v->iteration, v->updates, v->skips,  \
@@ -93,7 +99,9 @@ find_key(struct store_op *op, struct store_conn *conn,
         v->best_accuracy, v->iterations_per_s, v->eta_s, v->checkpoint,        \
         v->checkpoint_iteration, v->rollbacks, (int64_t)v->policy_changed,     \
         v->exit_code, v->error, v->directory, j->resume_checkpoint,            \
-        j->lost_attempts, v->top_k, v->perplexity
+        j->lost_attempts, v->top_k, v->perplexity, j->changes,                 \
+        j->skip_windows, j->start_scale, v->guard_rollbacks, v->difference,    \
+        v->verdict
 
 static void
 run_insert_job(struct store_op *op, struct store_conn *conn)
@@ -115,7 +123,7 @@ run_insert_job(struct store_op *op, struct store_conn *conn)
         "INSERT INTO job (uid, user, name, spec, idempotency_key, origin,"
         " submit_us, " JOB_COLUMNS ") VALUES (?,?,?,?,?,?,?,"
         "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
-        "?,?)");
+        "?,?,?,?,?,?,?,?)");
     if (stmt == NULL)
         return;
     store_sql_bind(stmt, "isssssi" JOB_TYPES, v->uid, v->user, v->name, j->spec,
@@ -152,7 +160,7 @@ run_update_job(struct store_op *op, struct store_conn *conn)
         op, conn,
         "UPDATE job SET (" JOB_COLUMNS ") = ("
         "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
-        "?,?)"
+        "?,?,?,?,?,?,?,?)"
         " WHERE id = ? AND state NOT IN"
         " ('completed','failed','cancelled','interrupted')");
 
@@ -200,15 +208,19 @@ run_begin_attempt(struct store_op *op, struct store_conn *conn)
     const struct store_attempt *a = op->args;
     sqlite3_stmt *stmt = store_sql_prepare(
         op, conn,
-        "INSERT INTO attempt VALUES"
-        " (?,?,'running','',0,0,'',0,?,?,?,?,?,0,'',0,0)"
+        "INSERT INTO attempt (job, attempt, state, resumed_from,"
+        " start_iteration, end_iteration, policy, policy_changed, pid,"
+        " start_ticks, boot_id, device, start_us, end_us, obituary,"
+        " events_offset, events_seq, cause, change) VALUES"
+        " (?,?,'running','',0,0,'',0,?,?,?,?,?,0,'',0,0,?,?)"
         " ON CONFLICT (job, attempt) DO UPDATE SET pid = excluded.pid,"
         " start_ticks = excluded.start_ticks, boot_id = excluded.boot_id");
 
     if (stmt == NULL)
         return;
-    store_sql_bind(stmt, "iiiissi", a->job, a->attempt, a->pid, a->start_ticks,
-                   a->boot_id, a->device, store_now_us());
+    store_sql_bind(stmt, "iiiississ", a->job, a->attempt, a->pid,
+                   a->start_ticks, a->boot_id, a->device, store_now_us(),
+                   a->cause, a->change);
     store_sql_run(op, stmt);
 }
 
@@ -222,6 +234,8 @@ store_begin_attempt(struct store *store, const struct store_attempt *a,
     *args = *a;
     args->boot_id = store_op_copy(op, a->boot_id);
     args->device = store_op_copy(op, a->device);
+    args->cause = store_op_copy(op, a->cause);
+    args->change = store_op_copy(op, a->change);
     op->urgent = true;
     op->done = done;
     op->ctx = ctx;
@@ -377,55 +391,74 @@ store_mark_checkpoint(struct store *store, int64_t checkpoint,
     store_op_submit(store, op);
 }
 
-struct rollback_args {
-    int64_t job, actor_uid, checkpoint, from_iteration;
-    const char *cause;
-};
+/* The checkpoint must be one of this job. */
+static bool
+find_goal(struct store_op *op, struct store_conn *conn,
+          const struct store_rollback *r, int64_t *iteration)
+{
+    sqlite3_stmt *stmt;
+
+    *iteration = 0;
+    if (r->checkpoint == 0)
+        return true;
+    stmt = store_sql_prepare(
+        op, conn, "SELECT iteration FROM checkpoint WHERE id = ? AND job = ?");
+    if (stmt == NULL)
+        return false;
+    store_sql_bind(stmt, "ii", r->checkpoint, r->job);
+    if (store_sql_row(op, stmt)) {
+        *iteration = sqlite3_column_int64(stmt, 0);
+        sqlite3_reset(stmt);
+        return true;
+    }
+    if (op->rc == 0)
+        op->rc = err_set(&op->err, ERR_NOTFOUND,
+                         "checkpoint %lld of job %lld: no such checkpoint",
+                         (long long)r->checkpoint, (long long)r->job);
+    return false;
+}
 
 static void
 run_add_rollback(struct store_op *op, struct store_conn *conn)
 {
-    const struct rollback_args *a = op->args;
-    char text[160];
-    sqlite3_stmt *stmt = store_sql_prepare(
+    const struct store_rollback *r = op->args;
+    char text[ERR_SENTENCE_MAX];
+    int64_t to = 0;
+    sqlite3_stmt *stmt;
+
+    if (!find_goal(op, conn, r, &to))
+        return;
+    stmt = store_sql_prepare(
         op, conn,
         "INSERT INTO rollback (job, uid, checkpoint, from_iteration,"
-        " to_iteration, cause, t_us)"
-        " SELECT ?, ?, id, ?, iteration, ?, ? FROM checkpoint"
-        " WHERE id = ? AND job = ?");
-
+        " to_iteration, cause, t_us, attempt, change, difference,"
+        " policy_changed) VALUES (?,?,nullif(?,0),?,?,?,?,?,?,?,?)");
     if (stmt == NULL)
         return;
-    store_sql_bind(stmt, "iiisiii", a->job, a->actor_uid, a->from_iteration,
-                   a->cause, store_now_us(), a->checkpoint, a->job);
+    store_sql_bind(stmt, "iiiiisiissi", r->job, r->uid, r->checkpoint,
+                   r->from_iteration, to, r->cause, store_now_us(), r->attempt,
+                   r->change, r->difference, (int64_t)r->policy_changed);
     if (!store_sql_run(op, stmt))
         return;
-    if (sqlite3_changes(conn->db) == 0) {
-        op->rc = err_set(&op->err, ERR_NOTFOUND,
-                         "checkpoint %lld of job %lld: no such checkpoint",
-                         (long long)a->checkpoint, (long long)a->job);
-        return;
-    }
     op->id = sqlite3_last_insert_rowid(conn->db);
-    snprintf(text, sizeof(text), "from iteration %lld to checkpoint %lld: %s",
-             (long long)a->from_iteration, (long long)a->checkpoint, a->cause);
-    store_write_event(op, conn, a->job, 0, a->actor_uid, "rollback", text);
+    snprintf(text, sizeof(text),
+             "from iteration %lld to iteration %lld: %s%s%s",
+             (long long)r->from_iteration, (long long)to, r->cause,
+             r->difference[0] != '\0' ? "; " : "", r->difference);
+    store_write_event(op, conn, r->job, r->attempt, r->uid, "rollback", text);
 }
 
 void
-store_add_rollback(struct store *store, int64_t job, int64_t actor_uid,
-                   int64_t checkpoint, int64_t from_iteration,
-                   const char *cause, store_done_fn *done, void *ctx)
+store_add_rollback(struct store *store, const struct store_rollback *r,
+                   store_done_fn *done, void *ctx)
 {
-    struct store_op *op =
-        store_op_create(run_add_rollback, sizeof(struct rollback_args));
-    struct rollback_args *args = op->args;
+    struct store_op *op = store_op_create(run_add_rollback, sizeof(*r));
+    struct store_rollback *args = op->args;
 
-    args->job = job;
-    args->actor_uid = actor_uid;
-    args->checkpoint = checkpoint;
-    args->from_iteration = from_iteration;
-    args->cause = store_op_copy(op, cause);
+    *args = *r;
+    args->cause = store_op_copy(op, r->cause);
+    args->change = store_op_copy(op, r->change);
+    args->difference = store_op_copy(op, r->difference);
     op->urgent = true;
     op->done = done;
     op->ctx = ctx;

@@ -18,6 +18,15 @@ bool store_write_event(struct store_op *op, struct store_conn *conn,
 bool store_write_checkpoint(struct store_op *op, struct store_conn *conn,
                             const struct view_checkpoint *c);
 
+/* store_incident.c: rows of an attempt's events. */
+bool store_write_incident(struct store_op *op, struct store_conn *conn,
+                          int64_t job, int64_t attempt, const struct event *e);
+bool store_write_guard(struct store_op *op, struct store_conn *conn,
+                       int64_t job, int64_t attempt, const struct event *e);
+/* What was kept on disk is not there any more. */
+bool store_forget_incident(struct store_op *op, struct store_conn *conn,
+                           int64_t job, const char *name);
+
 /* store_best.c: marks the best good checkpoint of the live line by the job's
  * own rule, and no other. A job without such a rule keeps its marks. */
 bool store_choose_best(struct store_op *op, struct store_conn *conn,

@@ -25,7 +25,7 @@
 #define MESSAGE_PROTO_MAX 1
 
 enum message_flow { MESSAGE_CONTROL, MESSAGE_ORDER, MESSAGE_REPORT };
-enum message_right { MESSAGE_ANY, MESSAGE_OWNER, MESSAGE_NONE };
+enum message_right { MESSAGE_ANY, MESSAGE_OWNER, MESSAGE_ADMIN, MESSAGE_NONE };
 enum message_shape { MESSAGE_ONE, MESSAGE_MANY, MESSAGE_STREAM, MESSAGE_LATER };
 
 /* MESSAGE_ID_status, ...: dense indices, not the wire numbers. */

@@ -13,10 +13,10 @@
 /* Every message for every role: a new verb must be added here, on purpose. */
 static const char *const anybody[] = {"ping", "validate", "submit", "list"};
 static const char *const owners[] = {
-    "status",     "attempts",  "metrics",     "scale",
-    "skips",      "incidents", "evaluations", "checkpoints",
-    "checkpoint", "rollback",  "pause",       "resume",
-    "cancel",     "wait",      "follow",      "paths"};
+    "status",    "attempts",    "metrics",     "scale",    "skips",
+    "incidents", "evaluations", "checkpoints", "incident", "guards",
+    "rollbacks", "checkpoint",  "rollback",    "pause",    "resume",
+    "cancel",    "wait",        "follow",      "paths"};
 static const char *const nobody[] = {"start", "order", "checkin", "beat"};
 
 static bool
@@ -35,12 +35,15 @@ test_auth_matrix(void **ctx)
     for (int m = 0; m < MESSAGE_ID_COUNT; m++) {
         const char *name = message_table[m].name;
         enum message_id id = (enum message_id)m;
-        bool any = is_in(name, anybody, 4), owner = is_in(name, owners, 16);
+        bool any = is_in(name, anybody, 4), owner = is_in(name, owners, 19);
 
-        assert_int_equal(any + owner + is_in(name, nobody, 4), 1);
+        bool admin = strcmp(name, "fsck") == 0;
+
+        assert_int_equal(any + owner + admin + is_in(name, nobody, 4), 1);
         for (int r = 0; r < AUTH_ROLE_COUNT; r++) {
             enum auth_role role = (enum auth_role)r;
-            bool in = any || (owner && role != AUTH_OTHER);
+            bool in = any || (owner && role != AUTH_OTHER) ||
+                      (admin && role == AUTH_ADMIN);
 
             assert_int_equal(auth_decide(id, role, CONF_OWN), in ? AUTH_ALLOW
                                                               : owner

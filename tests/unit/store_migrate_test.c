@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A database of schema version 1 (tests/support/schema_1.sql, as it was made
- * then) is brought up and goes on; metrics and confusion tables in it. */
+/* Databases of schema versions 1 and 2 (tests/support/schema_N.sql, as they
+ * were made then) are brought up and go on; metrics and confusion tables in
+ * them. */
 #include "daemon/store.h"
 
 #include <math.h>
@@ -29,6 +30,19 @@ static const char old_rows[] =
     "'[7,9]',5);"
     "INSERT INTO evaluation VALUES (1,1,1,3,3,2,1,1,0.7,0,0.8,100,0,1,6);"
     "PRAGMA application_id = 1953656420; PRAGMA user_version = 1;";
+/* In version 2, with what only a rollback's row shows. */
+static const char rows_2[] =
+    "INSERT INTO job VALUES (1,1000,'u','old','{}','','test','running','','',"
+    "0,1,'cpu','float32',1,2,0,3,2,1,10,5,1.5,1024,0.1,2.0,0.7,0.8,0.9,1.0,"
+    "2.0,'',0,0,0,-1,'','/jobs/1',0,0,0.5,2.5);"
+    "INSERT INTO attempt VALUES (1,1,'running','',0,3,'{}',0,4242,7,'boot',"
+    "'cpu',2,0,'',0,3);"
+    "INSERT INTO checkpoint VALUES (7,1,'it000000002-a1',1,2,1,1,1,'good',"
+    "'periodic',0,NULL,100,'00',4);"
+    "INSERT INTO rollback VALUES (3,1,1000,7,3,2,'by a person',9);"
+    "INSERT INTO incident VALUES (5,1,1,2,2,1,1,1,1,1,'forward','fc1',"
+    "'linear','fc1.out','float16','[0,1]','nan',2048,0,4,'',5);"
+    "PRAGMA application_id = 1953656420; PRAGMA user_version = 2;";
 
 static void
 run_sql(const char *path, const char *sql)
@@ -43,10 +57,10 @@ run_sql(const char *path, const char *sql)
 }
 
 static void
-make_old(struct store_bench *b)
+make_version(struct store_bench *b, const char *file, const char *rows)
 {
-    char schema[16384];
-    FILE *f = fopen("tests/support/schema_1.sql", "r");
+    static char schema[16384];
+    FILE *f = fopen(file, "r");
 
     assert_non_null(f);
     const size_t n = fread(schema, 1, sizeof(schema) - 1, f);
@@ -56,7 +70,13 @@ make_old(struct store_bench *b)
     store_bench_close(b);
     unlink(b->path);
     run_sql(b->path, schema);
-    run_sql(b->path, old_rows);
+    run_sql(b->path, rows);
+}
+
+static void
+make_old(struct store_bench *b)
+{
+    make_version(b, "tests/support/schema_1.sql", old_rows);
 }
 
 /* Name, type and default of each column of each table, in order. */
@@ -225,6 +245,165 @@ test_store_migrate_from_1(void **state)
     assert_int_equal(seen.n, 2);
 }
 
+struct seen_rows {
+    int n;
+    struct view_went_back went_back;
+    struct view_incident incident;
+    char checkpoint[64], verdict[32], trigger[16], regions[32];
+    int64_t sample;
+};
+
+static void
+on_went_back(void *ctx, int rc, const void *items, int n, bool more,
+             const struct err *err)
+{
+    struct store_bench *b = ctx;
+    struct seen_rows *seen = b->seen;
+
+    (void)more;
+    if (rc != 0)
+        fail_msg("%s", err->msg);
+    b->calls++;
+    seen->n = n;
+    seen->went_back = *(const struct view_went_back *)items;
+    snprintf(seen->checkpoint, sizeof(seen->checkpoint), "%s",
+             seen->went_back.checkpoint);
+}
+
+static void
+on_incident(void *ctx, int rc, const void *items, int n, bool more,
+            const struct err *err)
+{
+    struct store_bench *b = ctx;
+    struct seen_rows *seen = b->seen;
+
+    (void)more;
+    if (rc != 0)
+        fail_msg("%s", err->msg);
+    b->calls++;
+    seen->n = n;
+    if (n == 0)
+        return;
+    seen->incident = *(const struct view_incident *)items;
+    snprintf(seen->verdict, sizeof(seen->verdict), "%s",
+             seen->incident.verdict);
+    snprintf(seen->trigger, sizeof(seen->trigger), "%s",
+             seen->incident.trigger);
+    snprintf(seen->regions, sizeof(seen->regions), "%s",
+             seen->incident.regions);
+    seen->sample =
+        seen->incident.samples.n > 0 ? seen->incident.samples.v[0] : -1;
+}
+
+/* Rollbacks keep their numbers, and new ones may lead to the start. */
+static void
+test_store_migrate_from_2(void **state)
+{
+    struct store_bench *b = *state;
+    static struct seen_rows seen;
+    struct view_query q;
+    struct store_rollback r = {.job = 1,
+                               .attempt = 1,
+                               .uid = -1,
+                               .from_iteration = 3,
+                               .cause = "guard: verdict",
+                               .change = "{}",
+                               .difference = "dtype",
+                               .policy_changed = true};
+
+    make_version(b, "tests/support/schema_2.sql", rows_2);
+    store_bench_open(b);
+    b->seen = &seen;
+    view_init(VIEW_ID_query, &q);
+    store_query(b->store, MESSAGE_ID_rollbacks, 1, &q, on_went_back, b);
+    store_bench_settle(b);
+    assert_int_equal(seen.n, 1);
+    assert_int_equal(seen.went_back.row, 3);
+    assert_string_equal(seen.checkpoint, "it000000002-a1");
+    assert_false(seen.went_back.policy_changed);
+    store_add_rollback(b->store, &r, store_bench_on_done, b);
+    store_bench_settle(b);
+    assert_int_equal(b->rc, 0);
+    q.after_row = 3;
+    store_query(b->store, MESSAGE_ID_rollbacks, 1, &q, on_went_back, b);
+    store_bench_settle(b);
+    assert_int_equal(seen.n, 1);
+    assert_int_equal(seen.went_back.row, 4);
+    assert_int_equal(seen.went_back.to_iteration, 0);
+    assert_int_equal(seen.went_back.uid, -1);
+    assert_true(seen.went_back.policy_changed);
+    assert_string_equal(seen.checkpoint, "");
+    /* A checkpoint of nobody is refused, and nothing is written. */
+    r.checkpoint = 99;
+    store_add_rollback(b->store, &r, store_bench_on_done, b);
+    store_bench_settle(b);
+    assert_int_equal(b->rc, ERR_NOTFOUND);
+    store_find_incident(b->store, 5, on_incident, b);
+    store_bench_settle(b);
+    assert_int_equal(seen.n, 1);
+    assert_string_equal(seen.verdict, "");
+    assert_string_equal(seen.trigger, "skip");
+    assert_int_equal(seen.incident.data_position, -1);
+    store_find_incident(b->store, 6, on_incident, b);
+    store_bench_settle(b);
+    assert_int_equal(seen.n, 0);
+}
+
+/* All that an incident says comes back, and a pruned one loses its place. */
+static void
+test_store_keeps_incidents(void **state)
+{
+    static const int64_t samples[] = {7, 9};
+    struct store_bench *b = *state;
+    static struct seen_rows seen;
+    static struct store_bench_script s;
+    const int64_t job = store_bench_insert_job(b, "j");
+    struct event e = {.kind = EVENT_INCIDENT};
+
+    store_bench_begin_attempt(b, job, 1);
+    store_bench_put_started(&s, "", "{\"dtype\":\"float16\"}");
+    store_bench_put_step(&s, 1.0, true);
+    e.u.incident.replayed = e.u.incident.located = true;
+    e.u.incident.verdict = EVENT_VERDICT_FORWARD_OVERFLOW;
+    e.u.incident.trigger = EVENT_TRIGGER_LOSS;
+    e.u.incident.layer = e.u.incident.op = e.u.incident.tensor = "x";
+    e.u.incident.sentence = "s";
+    e.u.incident.cure = "{}";
+    e.u.incident.regions = "fc1, fc2";
+    e.u.incident.finite_scale = (double)NAN;
+    e.u.incident.has_fp32_value = true;
+    e.u.incident.fp32_value = INFINITY;
+    e.u.incident.samples = samples;
+    e.u.incident.n_samples = 2;
+    e.u.incident.n_guilty = 2;
+    e.u.incident.name = "it000000001-a1";
+    e.u.incident.kept_bytes = 10;
+    store_bench_put_event(&s, &e);
+    store_bench_ingest(b, job, 1, &s);
+    b->seen = &seen;
+    store_find_incident(b->store, 1, on_incident, b);
+    store_bench_settle(b);
+    assert_int_equal(seen.n, 1);
+    assert_string_equal(seen.verdict, "forward_overflow");
+    assert_string_equal(seen.trigger, "loss");
+    assert_string_equal(seen.regions, "fc1, fc2");
+    assert_int_equal(seen.sample, 7);
+    assert_int_equal(seen.incident.n_guilty, 2);
+    assert_true(seen.incident.has_fp32_value);
+    assert_true(isinf(seen.incident.fp32_value));
+    assert_int_equal(seen.incident.kept_bytes, 10);
+    memset(&s, 0, sizeof(s));
+    s.seq = 9;
+    s.iteration = s.skips = 1;
+    e = (struct event){.kind = EVENT_INCIDENT_PRUNED};
+    e.u.incident_pruned.name = "it000000001-a1";
+    store_bench_put_event(&s, &e);
+    store_bench_ingest(b, job, 1, &s);
+    store_find_incident(b->store, 1, on_incident, b);
+    store_bench_settle(b);
+    assert_int_equal(seen.incident.kept_bytes, 0);
+}
+
 static void
 test_store_migrated_is_as_new(void **state)
 {
@@ -234,6 +413,10 @@ test_store_migrated_is_as_new(void **state)
     describe(b->path, fresh, sizeof(fresh));
     assert_non_null(strstr(fresh, "evaluation confusion TEXT 1 '' "));
     make_old(b);
+    store_bench_open(b);
+    describe(b->path, migrated, sizeof(migrated));
+    assert_string_equal(fresh, migrated);
+    make_version(b, "tests/support/schema_2.sql", rows_2);
     store_bench_open(b);
     describe(b->path, migrated, sizeof(migrated));
     assert_string_equal(fresh, migrated);
@@ -270,6 +453,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_store_migrate_from_1),
+        TEST(test_store_migrate_from_2),
+        TEST(test_store_keeps_incidents),
         TEST(test_store_migrated_is_as_new),
         TEST(test_store_migrate_fails_whole),
     };
