@@ -196,6 +196,28 @@ const char *const spec_samples[] = {
     " {'mlp': {'hidden': 7, 'num_classes': 5}}]}],"
     " 'loss': 'mse', 'optimizer': 'adam'}",
 
+    /* Guards of every kind. */
+    "{" VALIDATED "'model': [{'name': 'a', 'linear': {'out_features': 2}},"
+    "  {'name': 'b', 'linear': {'out_features': 2}}],"
+    " 'loss': 'nll', 'optimizer': 'adam', 'amp': {'dtype': 'float16'},"
+    " 'checkpoint': {'best': 'loss'}, 'guard': {'mode': 'auto',"
+    "  'max_rollbacks': 0, 'rules': ["
+    "  {'when': {'consecutive_skips': 3, 'after_updates': 9}, 'do': 'pause'},"
+    "  {'when': {'skip_share': 0.5, 'iterations': 9}, 'do': 'continue'},"
+    "  {'when': {'loss_above': 8}, 'do': 'rollback', 'to': 'best',"
+    "   'with': {'fp32_region': ['a', 'b']}},"
+    "  {'when': {'loss_below': 0}, 'do': 'fail'},"
+    "  {'when': {'loss_spike': 20, 'iterations': 50}, 'do': 'rollback',"
+    "   'with': {'skip_batches': true}},"
+    "  {'when': {'metric': 'accuracy', 'below': 0.5, 'above': 0.75},"
+    "   'do': 'rollback', 'with': {'fp32_region': 'b'}},"
+    "  {'when': {'non_finite': 'loss'}, 'do': 'rollback',"
+    "   'with': {'lower_scale': 0.5}},"
+    "  {'when': {'verdict': 'divergence', 'count': 2}, 'do': 'rollback',"
+    "   'with': {'dtype': 'float32'}}]},"
+    " 'diagnose': {'max_replays': 0, 'replay_share': 0.5, 'keep': 0,"
+    "  'keep_bytes': 0}}",
+
     /* Every format, loss and optimizer: by default, then not. */
     "{'data': {'train': {'format': 'safetensors', 'input': 'd'},"
     " 'batch_size': 1}, 'model': [{'linear': {'out_features': 2}}],"
