@@ -35,8 +35,9 @@ int cmd_refuse(const char *name, struct err *err);
 
 extern const struct cmd cmd_validate, cmd_submit, cmd_list, cmd_status,
     cmd_watch, cmd_logs, cmd_metrics, cmd_evaluations, cmd_scale, cmd_skips,
-    cmd_incidents, cmd_attempts, cmd_checkpoint, cmd_checkpoints, cmd_rollback,
-    cmd_pause, cmd_resume, cmd_cancel, cmd_wait, cmd_export, cmd_sample,
-    cmd_explain_key, cmd_ping, cmd_version, cmd_help, cmd_complete;
+    cmd_incidents, cmd_replay, cmd_ranges, cmd_attempts, cmd_checkpoint,
+    cmd_checkpoints, cmd_rollback, cmd_pause, cmd_resume, cmd_cancel, cmd_wait,
+    cmd_export, cmd_sample, cmd_explain_key, cmd_ping, cmd_version, cmd_help,
+    cmd_complete;
 
 #endif
