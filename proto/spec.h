@@ -199,7 +199,7 @@ struct spec {
     struct {
         enum spec_guards mode;
         struct spec_guard *rule; /* all that are in effect, defaults last */
-        int n_rules;
+        int n_rules, n_listed;   /* those of the list come first */
         int64_t max_rollbacks;
     } guard;
     struct {

@@ -116,7 +116,7 @@ put_rule(struct text *t, const struct spec_guard *g)
     spec_write_end(&o);
 }
 
-/* All the rules, those of the set too: they are the same ones when read. */
+/* The rules of the list; those of the set follow from its name. */
 void
 spec_print_rules(struct spec_writer *root, const struct spec *spec)
 {
@@ -129,10 +129,10 @@ spec_print_rules(struct spec_writer *root, const struct spec *spec)
     spec_write_keys(&o, SPEC_OBJECT_GUARD, spec);
     spec_write_member(&o, "rules");
     text_putc(t, '[');
-    for (int i = 0; i < spec->guard.n_rules; i++) {
+    for (int i = 0; i < spec->guard.n_listed; i++) {
         text_puts(t, i > 0 ? ",\n      " : "\n      ");
         put_rule(t, &spec->guard.rule[i]);
     }
-    text_puts(t, spec->guard.n_rules > 0 ? "\n    ]" : "]");
+    text_puts(t, spec->guard.n_listed > 0 ? "\n    ]" : "]");
     spec_write_end(&o);
 }

@@ -352,17 +352,11 @@ spec_rules_read(struct spec_reader *r, int node, struct spec *spec)
     for (int at = list >= 0 ? r->tree.nodes[list].first : -1; at >= 0;
          at = r->tree.nodes[at].next)
         read_rule(r, at, &spec->guard.rule[k++]);
-    spec->guard.n_rules = n;
+    spec->guard.n_rules = spec->guard.n_listed = n;
     if (spec->guard.mode == SPEC_GUARDS_AUTO)
         add_set(spec, n, repairs, N_REPAIRS);
     if (spec->guard.mode != SPEC_GUARDS_OFF)
         add_set(spec, n, defaults, N_DEFAULTS);
-    if (spec->guard.n_rules >
-        SPEC_GUARD_MAX_RULES) /* printed, it must be read */
-        spec_fault_at(r, list,
-                      "is %d rules long with those of mode, at most "
-                      "%d are allowed",
-                      spec->guard.n_rules, SPEC_GUARD_MAX_RULES);
 }
 
 /* ---- across sections ----------------------------------------------------- */
@@ -418,7 +412,7 @@ spec_rules_check(struct spec_reader *r, const struct spec *spec,
         spec->guard.rule == NULL)
         return;
     at = r->tree.nodes[guard].first;
-    for (int i = 0; at >= 0 && i < spec->guard.n_rules; i++) {
+    for (int i = 0; at >= 0 && i < spec->guard.n_listed; i++) {
         const struct spec_guard *rule = &spec->guard.rule[i];
         int to = find(r, at, "to");
 

@@ -2,6 +2,11 @@
 /* What a rollback changes, and when it is none. */
 #include "tests/support/guards.h"
 
+#include "proto/spec_merge.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
 static struct spec_guard *
 add_ladder(struct guards *r)
 {
@@ -246,6 +251,81 @@ test_guard_lower_scale(void **state)
     guards_close(&r);
 }
 
+/* ---- one after the other --------------------------------------------------*/
+
+/* The guard of a spec's text meets the overflow twice. */
+static void
+overflow_twice(const char *text, int64_t rollbacks, const char *region,
+               struct guards *r)
+{
+    struct spec_faults faults;
+    struct spec *spec;
+
+    if (spec_parse(text, strlen(text), &spec, &faults) != 0)
+        fail_msg("%s: %s", faults.list[0].path, faults.list[0].message);
+    guards_begin(r, spec->amp.dtype);
+    r->spec = *spec;
+    guards_open(r, rollbacks);
+    assert_false(guards_miss_with(r, EVENT_VERDICT_FORWARD_OVERFLOW, region));
+    assert_true(guards_miss_with(r, EVENT_VERDICT_FORWARD_OVERFLOW, region));
+    spec_destroy(&spec);
+}
+
+/* guard: auto, where nothing helps: each change merges into the spec, makes a
+ * spec that stands, and is not made twice. */
+static void
+test_guard_walks_the_ladder(void **state)
+{
+    static const struct {
+        const char *region, *change;
+    } rungs[] = {
+        {"a", "{\"amp\":{\"fp32_regions\":[\"a\"]}}"},
+        {"b", "{\"amp\":{\"fp32_regions\":[\"a\",\"b\"]}}"},
+        {"a",
+         "{\"amp\":{\"dtype\":\"bfloat16\",\"scaler\":{\"enabled\":false}}}"},
+        {"b",
+         "{\"amp\":{\"dtype\":\"float32\",\"scaler\":{\"enabled\":false}}}"},
+    };
+    static const char *const forms[] = {"", ", \"scaler\": true",
+                                        ", \"scaler\": {\"init_scale\": 8}"};
+
+    (void)state;
+    for (size_t form = 0; form < 3; form++) {
+        char first[1024], *text;
+        struct guards r;
+        struct err err;
+
+        snprintf(first, sizeof(first),
+                 "{\"data\": {\"train\": {\"format\": \"idx\", \"input\": "
+                 "\"x\", \"target\": \"y\"}, \"batch_size\": 8}, \"model\": "
+                 "[{\"name\": \"a\", \"linear\": {\"out_features\": 2}}, "
+                 "{\"name\": \"b\", \"linear\": {\"out_features\": 2}}], "
+                 "\"loss\": \"mse\", \"optimizer\": \"adam\", \"amp\": "
+                 "{\"dtype\": \"float16\"%s}, \"guard\": {\"mode\": "
+                 "\"auto\", \"max_rollbacks\": 9}}",
+                 forms[form]);
+        text = strdup(first);
+        for (int i = 0; i < 4; i++) {
+            char *next;
+
+            overflow_twice(text, i, rungs[i].region, &r);
+            assert_int_equal(r.f.action, EVENT_ACTION_ROLLBACK);
+            assert_string_equal(r.f.change, rungs[i].change);
+            assert_int_equal(
+                spec_merge(text, strlen(text), r.f.change, &next, &err), 0);
+            guards_close(&r);
+            free(text);
+            text = next;
+        }
+        overflow_twice(text, 4, "a", &r);
+        assert_int_equal(r.f.action, EVENT_ACTION_FAIL);
+        assert_non_null(strstr(r.f.text, "all layers run in float32 already"));
+        assert_false(r.spec.amp.scaler.enabled);
+        guards_close(&r);
+        free(text);
+    }
+}
+
 int
 main(void)
 {
@@ -256,6 +336,7 @@ main(void)
         cmocka_unit_test(test_guard_named_regions),
         cmocka_unit_test(test_guard_skip_batches),
         cmocka_unit_test(test_guard_lower_scale),
+        cmocka_unit_test(test_guard_walks_the_ladder),
     };
 
     return cmocka_run_group_tests_name("guard_change", tests, NULL, NULL);
