@@ -149,6 +149,18 @@ expand_guard(struct merge *m, const struct spec_tree *tree, int node)
                "}");
 }
 
+/* true and false of amp.scaler. */
+static int
+expand_scaler(struct merge *m, const struct spec_tree *tree, int node)
+{
+    const struct spec_node *at = &tree->nodes[node];
+
+    if (at->type != SPEC_NODE_TRUE && at->type != SPEC_NODE_FALSE)
+        return 0;
+    return put(m, "amp.scaler", "{\"enabled\": ", tree->text + at->start,
+               at->end - at->start, "}");
+}
+
 /* "cosine" or {"cosine": {...}}: the kind is a key, and there is one only.
  * True: the change names another. */
 static bool
@@ -191,6 +203,8 @@ meet_object(struct merge *m, int object, bool *done)
                          m->path);
     } else if (node >= 0 && strcmp(m->path, "guard") == 0) {
         rc = expand_guard(m, &tree, node);
+    } else if (node >= 0 && strcmp(m->path, "amp.scaler") == 0) {
+        rc = expand_scaler(m, &tree, node);
     } else if (node >= 0 && strcmp(m->path, "schedule") == 0 && o->n == 1) {
         const struct spec_node *only = &m->change->nodes[o->first];
         char kind[64];

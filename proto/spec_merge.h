@@ -20,10 +20,11 @@
 /*
  * The text with the fragment in it: malloc'd, every other byte as it was. A
  * bare word stands for the object that it is short for ("sgd" is {"sgd": {}},
- * a guard's word or list its mode or rules); another kind of schedule replaces
- * the one there. ERR_SPEC with a sentence and *out NULL: a fragment that is no
- * JSON object, has keys that no spec has, is too large, or puts an object onto
- * a list or a number. Whether the result is a good spec spec_parse() says.
+ * a guard's word or list its mode or rules, a scaler's true or false whether it
+ * is enabled); another kind of schedule replaces the one there. ERR_SPEC with a
+ * sentence and *out NULL: a fragment that is no JSON object, has keys that no
+ * spec has, is too large, or puts an object onto a list or a number. Whether
+ * the result is a good spec spec_parse() says.
  */
 int spec_merge(const char *text, size_t len, const char *fragment, char **out,
                struct err *err);

@@ -38,6 +38,8 @@ test_spec_merge(void **state)
         /* A bare word is an object in short. */
         {"{'optimizer': 'sgd'}", "{'optimizer': {'sgd': {'lr': 0.1}}}",
          "{'optimizer': {'sgd': {'lr': 0.1}}}"},
+        {"{'amp': {'scaler': true}}", "{'amp': {'scaler': {'min_scale': 2}}}",
+         "{'amp': {'scaler': {'enabled': true, 'min_scale': 2}}}"},
         {"{'guard': 'auto'}", "{'guard': {'max_rollbacks': 5}}",
          "{'guard': {'mode': 'auto', 'max_rollbacks': 5}}"},
         {"{'guard': [{'do': 'fail'}]}", "{'guard': {'mode': 'off'}}",
