@@ -4,6 +4,7 @@
 #include "engine/pass/autocast.h"
 #include "engine/pass/autodiff.h"
 #include "engine/run/ckpt.h"
+#include "engine/run/guard.h"
 #include "engine/run/optimizer.h"
 #include "engine/run/policy.h"
 #include "engine/run/source.h"
@@ -263,6 +264,27 @@ print_precisions(const struct variants_options *options, int64_t batch,
     return 0;
 }
 
+/* What is watched; what a rule would change and cannot. */
+static int
+print_guards(const struct spec *spec, struct err *err)
+{
+    printf("== guards ==\n");
+    for (int i = 0; i < spec->guard.n_rules; i++) {
+        char *rule = spec_print_rule(spec, i);
+        char why[GUARD_TEXT_MAX];
+
+        if (rule == NULL)
+            return err_set(err, ERR_NOMEM, "guards: no memory");
+        printf("%2d  %s", i, rule);
+        if (guard_is_in_effect(spec, &spec->guard.rule[i], why, sizeof(why)))
+            printf("  (nothing to do: %s)", why);
+        printf("\n");
+        free(rule);
+    }
+    printf("\n");
+    return 0;
+}
+
 static int
 print_plan(const struct spec *spec, struct err *err)
 {
@@ -297,6 +319,8 @@ print_plan(const struct spec *spec, struct err *err)
         print_text("memory", program_print_memory(program));
         rc = print_precisions(&vo, batch, program, err);
     }
+    if (rc == 0)
+        rc = print_guards(spec, err);
     if (rc == 0)
         rc = print_totals(spec, &s, variants, threads, err);
     variants_destroy(&variants);

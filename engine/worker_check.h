@@ -4,7 +4,7 @@
  * trainctl.
  *
  * Prints every fault of a spec with file, line and column, or what would be
- * run: graph, cast plan, program, memory map and totals. Opens the data, runs
+ * run: graph, cast plan, program, memory map, guards and totals. Opens the data, runs
  * nothing, writes nothing but its output. SPEC may be - for standard input.
  */
 #ifndef ENGINE_WORKER_CHECK_H

@@ -253,6 +253,10 @@ int spec_set(const char *text, size_t len, const char *assignment, char **out,
  * indent; parsing it again gives an equal spec. malloc'd. NULL: no memory. */
 char *spec_print(const struct spec *spec);
 
+/* One rule of spec->guard.rule, of the list or of the set, as JSON in one line.
+ * malloc'd. NULL: no memory. */
+char *spec_print_rule(const struct spec *spec, int rule);
+
 /* Documentation of one key ("amp.scaler.init_scale"), or NULL. */
 const char *spec_explain_key(const char *path);
 

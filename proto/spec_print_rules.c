@@ -136,3 +136,12 @@ spec_print_rules(struct spec_writer *root, const struct spec *spec)
     text_puts(t, spec->guard.n_listed > 0 ? "\n    ]" : "]");
     spec_write_end(&o);
 }
+
+char *
+spec_print_rule(const struct spec *spec, int rule)
+{
+    struct text t = {0};
+
+    put_rule(&t, &spec->guard.rule[rule]);
+    return text_take(&t, NULL);
+}

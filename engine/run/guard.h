@@ -28,6 +28,11 @@ struct guard_options {
     double scale;            /* of the checkpoint that it begins with */
 };
 
+/* Without a run: a rollback whose change is in effect in this spec, and why, as
+ * in "fc1 runs in float32 already". Such a rule leaves it to the next one. */
+bool guard_is_in_effect(const struct spec *spec, const struct spec_guard *rule,
+                        char *why, size_t size);
+
 int guard_create(const struct guard_options *options, struct guard **out,
                  struct err *err);
 void guard_destroy(struct guard **guard);

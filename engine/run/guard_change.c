@@ -45,25 +45,30 @@ is_covered(const struct spec *spec, const char *path)
     return false;
 }
 
-/* The regions of the spec and those that it lacks; NULL when it has all. */
+static bool
+are_covered(const struct spec *spec, const char *const *regions, int n,
+            char *why, size_t size)
+{
+    for (int i = 0; i < n; i++)
+        if (!is_covered(spec, regions[i]))
+            return false;
+    snprintf(why, size, "%s%s in float32 already", regions[0],
+             n > 1 ? " and others run" : " runs");
+    return true;
+}
+
+/* The regions of the spec and those that it lacks. */
 static json_t *
 join_regions(const struct spec *spec, const char *const *regions, int n)
 {
     json_t *list = json_array();
-    bool more = false;
 
     for (int i = 0; i < spec->amp.n_fp32_regions; i++)
         json_array_append_new(list, json_string(spec->amp.fp32_regions[i]));
-    for (int i = 0; i < n; i++) {
-        if (is_covered(spec, regions[i]))
-            continue;
-        json_array_append_new(list, json_string(regions[i]));
-        more = true;
-    }
-    if (more)
-        return json_pack("{s:o}", "fp32_regions", list);
-    json_decref(list);
-    return NULL;
+    for (int i = 0; i < n; i++)
+        if (!is_covered(spec, regions[i]))
+            json_array_append_new(list, json_string(regions[i]));
+    return json_pack("{s:o}", "fp32_regions", list);
 }
 
 /* A cure from before the streak that fires is no cure of it. */
@@ -85,23 +90,14 @@ make_regions(struct guard *g, const struct spec_guard *rule,
     const char *const *regions =
         diagnosed ? g->cure.region : rule->with.regions;
     const int n = diagnosed ? g->cure.n_regions : rule->with.n_regions;
-    json_t *amp;
 
-    if (g->spec->amp.dtype == DTYPE_F32) {
-        snprintf(why, size, "all layers run in float32 already");
-        return false;
-    }
     if (diagnosed && !has_cure(g, rule)) {
         snprintf(why, size, "no diagnosis names layers for float32");
         return false;
     }
-    amp = join_regions(g->spec, regions, n);
-    if (amp == NULL) {
-        snprintf(why, size, "%s%s in float32 already", regions[0],
-                 n > 1 ? " and others run" : " runs");
+    if (are_covered(g->spec, regions, n, why, size))
         return false;
-    }
-    return set_change_take(g, amp, f, why, size);
+    return set_change_take(g, join_regions(g->spec, regions, n), f, why, size);
 }
 
 /* ---- dtype and scale ------------------------------------------------------*/
@@ -111,16 +107,11 @@ static bool
 make_dtype(struct guard *g, const struct spec_guard *rule,
            struct guard_firing *f, char *why, size_t size)
 {
-    const enum dtype now = g->spec->amp.dtype, to = rule->with.dtype;
+    json_t *amp =
+        json_pack("{s:s,s:{s:b}}", "dtype", dtype_name(rule->with.dtype),
+                  "scaler", "enabled", 0);
 
-    if (now == to || now == DTYPE_F32) {
-        snprintf(why, size, "the job runs in %s already", dtype_name(now));
-        return false;
-    }
-    return set_change_take(g,
-                           json_pack("{s:s,s:{s:b}}", "dtype", dtype_name(to),
-                                     "scaler", "enabled", 0),
-                           f, why, size);
+    return set_change_take(g, amp, f, why, size);
 }
 
 /* Of what the run would begin with again, and what it has now, the smaller one
@@ -135,10 +126,6 @@ make_scale(struct guard *g, const struct spec_guard *rule,
     const double to =
         fmax((double)(float)(from * rule->with.factor), s->min_scale);
 
-    if (!s->enabled) {
-        snprintf(why, size, "there is no loss scale");
-        return false;
-    }
     if (to >= from || to < FLT_MIN) {
         snprintf(why, size, "the scale is at its floor, %.9g", from);
         return false;
@@ -195,9 +182,37 @@ make_skip(struct guard *g, const struct spec_guard *rule,
 }
 
 bool
+guard_is_in_effect(const struct spec *spec, const struct spec_guard *rule,
+                   char *why, size_t size)
+{
+    const enum dtype now = spec->amp.dtype;
+
+    switch (rule->with.kind) {
+    case SPEC_CHANGE_FP32_REGION:
+        if (now != DTYPE_F32)
+            return rule->with.n_regions > 0 &&
+                   are_covered(spec, rule->with.regions, rule->with.n_regions,
+                               why, size);
+        snprintf(why, size, "all layers run in float32 already");
+        return true;
+    case SPEC_CHANGE_LOWER_SCALE:
+        snprintf(why, size, "there is no loss scale");
+        return !spec->amp.scaler.enabled;
+    case SPEC_CHANGE_DTYPE:
+        snprintf(why, size, "the job runs in %s already", dtype_name(now));
+        return now == rule->with.dtype || now == DTYPE_F32;
+    case SPEC_CHANGE_SKIP_BATCHES:
+    case SPEC_CHANGE_NONE: break;
+    }
+    return false;
+}
+
+bool
 guard_change_make(struct guard *guard, const struct spec_guard *rule,
                   struct guard_firing *firing, char *why, size_t size)
 {
+    if (guard_is_in_effect(guard->spec, rule, why, size))
+        return false;
     switch (rule->with.kind) {
     case SPEC_CHANGE_FP32_REGION:
         return make_regions(guard, rule, firing, why, size);

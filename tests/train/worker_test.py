@@ -522,6 +522,23 @@ def test_check_prints_the_plan():
         check(part in r.stdout, f"{part} is not in the plan")
 
 
+def test_check_tells_guards():
+    """All rules that are in effect, and which of them have nothing to do."""
+    _, r = run_check(json.dumps(spec(amp={"dtype": "bfloat16"}, guard={
+        "mode": "auto", "rules": [
+            {"when": {"consecutive_skips": 7}, "do": "rollback",
+             "with": {"lower_scale": 0.5}}]})))
+    equal(r.returncode, 0, r.stderr)
+    rules = r.stdout.split("== guards ==\n")[1].split("\n\n")[0].split("\n")
+    equal(len(rules), 12, "\n".join(rules))
+    check('"consecutive_skips": 7' in rules[0] and rules[0].endswith(
+        "(nothing to do: there is no loss scale)"), rules[0])
+    check('"diagnosed"' in rules[1] and rules[1].endswith("}"), rules[1])
+    check(rules[2].endswith("(nothing to do: the job runs in bfloat16 "
+                            "already)"), rules[2])
+    check('"float32"' in rules[3] and rules[3].endswith("}"), rules[3])
+
+
 def test_check_tells_what_a_job_takes():
     # A small model, whose tables of evaluation are the largest part.
     wide = spec(model=[{"linear": {"out_features": 200}}], evaluate={
