@@ -314,6 +314,20 @@ CELL(incident_sample, incident)
         snprintf(cell, n, "%" PRId64, v->sample);
 }
 CELL_STR(incident_verdict, incident, verdict)
+/* In a word; "explain" has it whole. */
+CELL(incident_cure, incident)
+{
+    if (v->regions[0] != '\0')
+        snprintf(cell, n, "fp32: %s", v->regions);
+    else if (strcmp(v->verdict, "scale_overflow") == 0)
+        snprintf(cell, n, "backoff");
+    else if (v->cure[0] != '\0')
+        snprintf(cell, n, "%s", v->cure);
+}
+CELL(incident_kept, incident)
+{
+    snprintf(cell, n, "%s", v->name[0] != '\0' ? "yes" : "");
+}
 CELL_LINE(incident_line, incident)
 
 static const struct output_column incidents_columns[] = {
@@ -329,9 +343,62 @@ static const struct output_column incidents_columns[] = {
     {"SCALE", true, put_incident_scale},
     {"SAMPLE", true, put_incident_sample},
     {"VERDICT", false, put_incident_verdict},
+    {"CURE", false, put_incident_cure},
+    {"KEPT", false, put_incident_kept},
     {"LINE", false, put_incident_line},
 };
 LAYOUT(incidents, incident);
+
+/* ---- guards, findings ----------------------------------------------------*/
+
+CELL_I64(guard_iteration, guard, iteration)
+CELL_I64(guard_attempt, guard, attempt)
+CELL_STR(guard_condition, guard, condition)
+CELL_STR(guard_action, guard, action)
+CELL_STR(guard_change, guard, change)
+CELL_STR(guard_text, guard, text)
+CELL_LINE(guard_line, guard)
+
+static const struct output_column guards_columns[] = {
+    {"ITERATION", true, put_guard_iteration},
+    {"ATTEMPT", true, put_guard_attempt},
+    {"GUARD", false, put_guard_condition},
+    {"ACTION", false, put_guard_action},
+    {"CHANGE", false, put_guard_change},
+    {"SEEN", false, put_guard_text},
+    {"LINE", false, put_guard_line},
+};
+LAYOUT(guards, guard);
+
+CELL_I64(back_attempt, went_back, attempt)
+CELL_I64(back_from, went_back, from_iteration)
+CELL_I64(back_to, went_back, to_iteration)
+CELL_STR(back_checkpoint, went_back, checkpoint)
+CELL_STR(back_difference, went_back, difference)
+CELL_STR(back_cause, went_back, cause)
+
+static const struct output_column rollbacks_columns[] = {
+    {"ATTEMPT", true, put_back_attempt},
+    {"FROM", true, put_back_from},
+    {"TO", true, put_back_to},
+    {"CHECKPOINT", false, put_back_checkpoint},
+    {"CHANGE", false, put_back_difference},
+    {"CAUSE", false, put_back_cause},
+};
+LAYOUT(rollbacks, went_back);
+
+CELL_STR(finding_table, finding, table)
+CELL_I64(finding_job, finding, job)
+CELL_I64(finding_row, finding, row)
+CELL_STR(finding_text, finding, text)
+
+static const struct output_column findings_columns[] = {
+    {"TABLE", false, put_finding_table},
+    {"JOB", true, put_finding_job},
+    {"ROW", true, put_finding_row},
+    {"FINDING", false, put_finding_text},
+};
+LAYOUT(findings, finding);
 
 /* ---- evaluations ---------------------------------------------------------*/
 

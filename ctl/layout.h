@@ -12,7 +12,8 @@
 
 extern const struct output_layout layout_jobs, layout_attempts, layout_metrics,
     layout_scale, layout_skips, layout_incidents, layout_checkpoints,
-    layout_faults, layout_notices, layout_evaluations;
+    layout_faults, layout_notices, layout_evaluations, layout_guards,
+    layout_findings, layout_rollbacks;
 
 /* "43% 1005/2345", "17", or "" when it never began. */
 void layout_put_progress(const struct view_job *job, char *cell, size_t n);

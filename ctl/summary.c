@@ -98,13 +98,21 @@ summary_put_job(const struct session *s, const struct view_job *job)
     put_times(s, job);
     put(s, "precision", "%s%s", job->dtype,
         job->policy_changed ? "; the policy changed between attempts" : "");
+    if (job->difference[0] != '\0')
+        put(s, "changed", "%s", job->difference);
     if (job->attempt > 0) {
         put(s, "attempt", "%" PRId64 "%s%s", job->attempt,
             job->device[0] != '\0' ? " on " : "", job->device);
         put_progress(s, job);
         put_numbers(s, job);
     }
-    if (job->rollbacks > 0)
+    if (job->verdict[0] != '\0')
+        put(s, "last incident", "%s (trainctl explain --job %" PRId64 ")",
+            job->verdict, job->id);
+    if (job->guard_rollbacks > 0)
+        put(s, "rollbacks", "%" PRId64 ", %" PRId64 " of them by a guard",
+            job->rollbacks, job->guard_rollbacks);
+    else if (job->rollbacks > 0)
         put(s, "rollbacks", "%" PRId64, job->rollbacks);
     if (job->checkpoint[0] != '\0')
         put(s, "checkpoint", "%s (iteration %" PRId64 ")", job->checkpoint,

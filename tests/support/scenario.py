@@ -125,7 +125,24 @@ class Daemon:
         self.start()
         return self
 
+    def fsck(self):
+        """Every promise about the store's rows holds; asked of the daemon."""
+        if self.process.poll() is not None:
+            self.start()
+        r = self.try_ctl("admin", "fsck")
+        check(r.returncode == 0, f"fsck: {r.stdout}{r.stderr}")
+
     def __exit__(self, kind, value, trace):
+        try:
+            if kind is None:
+                self.fsck()
+        except BaseException:
+            kind = AssertionError
+            raise
+        finally:
+            self.end(kind)
+
+    def end(self, kind):
         with contextlib.suppress(ProcessLookupError):
             self.kill_workers()
         if self.process is not None and self.process.poll() is None:

@@ -10,6 +10,8 @@ traind_add_test(output_test SOURCES output_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(tail_test SOURCES tail_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(printable_test
     SOURCES printable_test.c LINKS traind_ctl LABELS unit)
+traind_add_test(branches_test
+    SOURCES branches_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(ctl_program_test
     SOURCES ctl_program_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(cmd_test SOURCES cmd_test.c LINKS traind_ctl LABELS unit)
