@@ -81,7 +81,8 @@ def killed_while_writing(point, passes, resumes_from_new):
         with Daemon(config="[jobs]\nmax_lost_attempts = 50\n",
                     env={"TRAIND_FAILPOINT": f"{point}:{passes}"}) as d:
             blobs(d.dir)
-            job = d.submit(mlp_spec(d.dir, checkpoint={
+            # Kept incidents pass the same places.
+            job = d.submit(mlp_spec(d.dir, diagnose={"keep": 0}, checkpoint={
                 "every_updates": 30, "keep": 3}))
             wait_for("the second attempt", lambda: d.sql(
                 "SELECT 1 FROM attempt WHERE job = ? AND attempt = 2 AND"
