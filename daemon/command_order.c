@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/checkpoints.h"
 #include "daemon/flow.h"
@@ -104,22 +105,59 @@ struct going_back {
     struct daemon *d;
     struct request *request;
     int64_t job;
+    char *cure; /* owned: fragment; NULL: none */
 };
 
 static void
-fill_rolled_back(struct view_rolled_back *view, const struct job *job,
-                 const struct checkpoints_item *to)
+finish(struct going_back *g)
 {
+    free(g->cure);
+    free(g);
+}
+
+static void
+fill_rolled_back(struct view_rolled_back *view, const struct job *job,
+                 const struct checkpoints_item *to, const struct change *change)
+{
+    int64_t iteration = to != NULL ? to->iteration : 0;
+
     view_init(VIEW_ID_rolled_back, view);
     view->job = job->row.view.id;
-    view->checkpoint = to->id;
-    view->name = to->name;
-    view->iteration = to->iteration;
+    view->checkpoint = to != NULL ? to->id : 0;
+    view->name = to != NULL ? to->name : "";
+    view->iteration = iteration;
     view->from_iteration = job->row.view.iteration;
-    view->abandoned = job->row.view.iteration > to->iteration
-                          ? job->row.view.iteration - to->iteration
+    view->abandoned = job->row.view.iteration > iteration
+                          ? job->row.view.iteration - iteration
                           : 0;
     view->state = job_state_name(job->stored);
+    view->difference = change->difference;
+    view->policy_changed = change->policy_changed;
+}
+
+/* The change is worked out; to NULL: the start. */
+static void
+carry_out(struct going_back *g, struct job *job,
+          const struct checkpoints_item *to, const struct change *change)
+{
+    const struct view_rollback *args = &g->request->args.rollback;
+    struct waiters_ask ask = {.kind = WAITERS_ROLLBACK, .job = g->job};
+    struct err err;
+
+    fill_rolled_back(&ask.rolled_back, job, to, change);
+    if (args->dry_run)
+        request_reply(g->request, &ask.rolled_back, 1, false);
+    else if (change->policy_changed && !args->accept_policy_change)
+        command_refuse(g->request, ERR_STATE,
+                       "job %" PRId64
+                       ": another policy makes it another experiment "
+                       "(%.300s): say --accept-policy-change",
+                       g->job, change->difference);
+    else if (flow_rollback(g->d, job, g->request->peer.uid, to, change, &err) !=
+             0)
+        request_refuse(g->request, &err, NULL);
+    else
+        waiters_add(&g->d->waiters, &ask, g->request);
 }
 
 static void
@@ -127,9 +165,15 @@ go_back(struct going_back *g, const struct checkpoints *list)
 {
     const struct view_rollback *args = &g->request->args.rollback;
     struct job *job = jobs_find(&g->d->jobs, g->job);
-    struct waiters_ask ask = {.kind = WAITERS_ROLLBACK, .job = g->job};
-    const struct checkpoints_item *to;
+    struct change_ask ask = {.cause = "by a person",
+                             .uid = g->request->peer.uid,
+                             .fragment = g->cure != NULL ? g->cure : "",
+                             .set = args->set,
+                             .skip_batches = args->skip_batches,
+                             .scale = args->scale};
+    struct change change = {.changes = NULL};
     struct err err;
+    int rc = 0;
 
     if (job == NULL || job_state_is_final(job->state)) {
         command_refuse(g->request, ERR_STATE,
@@ -137,19 +181,19 @@ go_back(struct going_back *g, const struct checkpoints *list)
                        g->job);
         return;
     }
-    to = checkpoints_choose(list, args->to, &err);
-    if (to == NULL) {
+    if (strcmp(args->to, "start") != 0) {
+        ask.to = checkpoints_choose(list, args->to, &err);
+        rc = ask.to == NULL ? err.code : 0;
+    }
+    if (rc == 0)
+        rc = change_make(&job->row, &ask, &change, &err);
+    if (rc == 0) {
+        carry_out(g, job, ask.to, &change);
+    } else {
         err_prefix(&err, "job %" PRId64, g->job);
         request_refuse(g->request, &err, NULL);
-        return;
     }
-    fill_rolled_back(&ask.rolled_back, job, to);
-    if (args->dry_run)
-        request_reply(g->request, &ask.rolled_back, 1, false);
-    else if (flow_rollback(g->d, job, g->request->peer.uid, to, &err) != 0)
-        request_refuse(g->request, &err, NULL);
-    else
-        waiters_add(&g->d->waiters, &ask, g->request);
+    change_fini(&change);
 }
 
 static void
@@ -158,15 +202,48 @@ on_checkpoints(void *ctx, int rc, const struct checkpoints *list,
 {
     struct going_back *g = ctx;
 
+    if (!command_is_over(g->d, g->request)) {
+        if (rc != 0)
+            request_refuse(g->request, err, NULL);
+        else
+            go_back(g, list);
+    }
+    finish(g);
+}
+
+static void
+on_cure(void *ctx, int rc, const void *items, int n, bool more,
+        const struct err *err)
+{
+    struct going_back *g = ctx;
+    const struct view_incident *incident = items;
+    int64_t asked;
+
+    (void)more;
     if (command_is_over(g->d, g->request)) {
-        free(g);
+        finish(g);
         return;
     }
-    if (rc != 0)
+    asked = g->request->args.rollback.cure;
+    if (rc != 0) {
         request_refuse(g->request, err, NULL);
-    else
-        go_back(g, list);
-    free(g);
+    } else if (n == 0 || incident->job != g->job) {
+        command_refuse(g->request, ERR_NOTFOUND,
+                       "job %" PRId64 " has no incident %" PRId64, g->job,
+                       asked);
+    } else if (incident->cure[0] == '\0') {
+        command_refuse(g->request, ERR_STATE,
+                       "incident %" PRId64
+                       " has no cure that a spec could hold%s%s",
+                       asked, incident->verdict[0] != '\0' ? ": it is " : "",
+                       incident->verdict);
+    } else {
+        g->cure = strdup(incident->cure);
+        assert(g->cure != NULL);
+        checkpoints_gather(g->d->store, g->job, on_checkpoints, g);
+        return;
+    }
+    finish(g);
 }
 
 void
@@ -182,5 +259,8 @@ command_rollback(struct daemon *d, struct request *request,
     g->d = d;
     g->request = request;
     g->job = target->id;
-    checkpoints_gather(d->store, target->id, on_checkpoints, g);
+    if (request->args.rollback.cure != 0)
+        store_find_incident(d->store, request->args.rollback.cure, on_cure, g);
+    else
+        checkpoints_gather(d->store, target->id, on_checkpoints, g);
 }

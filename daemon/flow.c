@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 #include "daemon/lineage.h"
 #include "daemon/log.h"
 #include "daemon/prune.h"
+#include "daemon/rollback.h"
+#include "proto/spec_changes.h"
 
 #define SCHEDULE_SOON_MS 10
 #define ASK_AGAIN_MS     5000
@@ -193,6 +196,16 @@ const struct ledger_hooks flow_ledger_hooks = {.changed = on_changed,
 
 /* ---- what a worker says ---------------------------------------------------*/
 
+void
+flow_started(struct job *job)
+{
+    /* Unless another rollback is under way. */
+    if (job->intent == JOB_INTENT_ROLLBACK)
+        return;
+    job->row.resume_checkpoint = 0;
+    job->row.start_scale = (double)NAN;
+}
+
 static void
 on_started(struct daemon *d, struct job *job)
 {
@@ -201,9 +214,7 @@ on_started(struct daemon *d, struct job *job)
     if (job->row.view.attempt > 1 && job->last_started != job->row.view.attempt)
         lineage_refresh(d, job);
     job->last_started = job->row.view.attempt;
-    /* The rollback has been carried out, unless another is under way. */
-    if (job->intent != JOB_INTENT_ROLLBACK)
-        job->row.resume_checkpoint = 0;
+    flow_started(job);
     if (job->state == JOB_STARTING)
         job_transition(job, JOB_RUNNING, &change);
 }
@@ -246,6 +257,8 @@ struct ending {
     char why_killed[256], start_error[ERR_SENTENCE_MAX], text[EVENT_TEXT_MAX];
 };
 
+static const struct rollback_plan no_plan = {.from_start = true};
+
 static void
 on_end_stored(void *ctx, int rc, int64_t id, const struct err *err)
 {
@@ -257,65 +270,26 @@ on_end_stored(void *ctx, int rc, int64_t id, const struct err *err)
         log_errx("obituary not stored: %s", err->msg);
 }
 
-/* The job stands at its goal from now on. */
 static void
-note_rollback(struct daemon *d, struct job *job)
-{
-    struct view_job *view = &job->row.view;
-
-    view->rollbacks++;
-    d->background++;
-    store_add_rollback(d->store,
-                       &(struct store_rollback){
-                           .job = view->id,
-                           .attempt = view->attempt,
-                           .uid = job->rollback.uid,
-                           .checkpoint = job->row.resume_checkpoint,
-                           .from_iteration = view->iteration,
-                           .cause = "by a person",
-                           .change = "",
-                           .difference = "",
-                       },
-                       on_end_stored, d);
-    lineage_forget(job);
-    /* Unknown if it was asked of an earlier daemon; the worker will say. */
-    if (!job->rollback.known)
-        return;
-    view->iteration = job->rollback.iteration;
-    view->updates = job->rollback.updates;
-    view->skips = job->rollback.skips;
-    job_set_text(&view->checkpoint, job->rollback.name);
-    view->checkpoint_iteration = view->iteration;
-    job->rollback.known = false;
-}
-
-static void
-set_goal(struct job *job, int64_t uid, const struct checkpoints_item *to)
-{
-    job->row.resume_checkpoint = to->id;
-    job->row.lost_attempts = 0;
-    job->rollback.uid = uid;
-    job->rollback.known = true;
-    job->rollback.iteration = to->iteration;
-    job->rollback.updates = to->updates;
-    job->rollback.skips = to->skips;
-    snprintf(job->rollback.name, sizeof(job->rollback.name), "%s", to->name);
-}
-
-static void
-conclude(struct ending *e, bool adopted)
+conclude(struct ending *e, bool adopted, const struct rollback_plan *plan)
 {
     struct daemon *d = e->d;
     struct job *job = e->job;
-    struct obituary_circumstances c = {.state = job->state,
-                                       .intent = job->intent,
-                                       .shutdown = e->end.shutdown,
-                                       .progress = e->end.progress || adopted,
-                                       .lost_attempts = job->row.lost_attempts,
-                                       .max_lost_attempts =
-                                           d->conf.jobs_max_lost_attempts,
-                                       .requeue = e->end.requeue};
+    struct obituary_circumstances c = {
+        .state = job->state,
+        .intent = job->intent,
+        .shutdown = e->end.shutdown,
+        .progress = e->end.progress || adopted,
+        .lost_attempts = job->row.lost_attempts,
+        .max_lost_attempts = d->conf.jobs_max_lost_attempts,
+        .requeue = e->end.requeue,
+        .guard_rollbacks = job->row.view.guard_rollbacks,
+        .max_guard_rollbacks = plan->max_rollbacks,
+        .go_back_error = plan->rc,
+        .no_way_back = plan->why.msg};
     struct job_change change = {.actor_uid = -1};
+    struct spec_changes_entry latest = {.memory = NULL};
+    struct store_rollback back;
     struct obituary_verdict v;
     char obituary[ERR_SENTENCE_MAX], person[ERR_SENTENCE_MAX];
 
@@ -332,11 +306,30 @@ conclude(struct ending *e, bool adopted)
     snprintf(person, sizeof(person), "%s", job->row.view.reason);
     change.reason = v.state == JOB_CANCELLED ? person : v.reason;
     change.error = v.error;
-    if (job->intent == JOB_INTENT_ROLLBACK && v.state == JOB_QUEUED)
-        note_rollback(d, job);
+    if (v.go_back) {
+        job->row.view.guard_rollbacks++;
+        rollback_set_goal(job, plan->from_start ? NULL : &plan->to,
+                          &plan->change);
+    }
+    if (v.go_back ||
+        (job->intent == JOB_INTENT_ROLLBACK && v.state == JOB_QUEUED)) {
+        rollback_carry_out(job, &latest, &back);
+        change.rollback = &back;
+    }
     if (v.clear_intent)
         job->intent = JOB_INTENT_NONE;
     job_transition(job, v.state, &change);
+    spec_changes_fini(&latest);
+}
+
+static void
+on_back_planned(void *ctx, struct job *job, const struct rollback_plan *plan)
+{
+    struct ending *e = ctx;
+
+    assert(e->job == job);
+    conclude(e, false, plan);
+    free(e);
 }
 
 static void
@@ -345,7 +338,7 @@ on_adopted(void *ctx, int n)
     struct ending *e = ctx;
 
     e->d->background--;
-    conclude(e, n > 0);
+    conclude(e, n > 0, &no_plan);
     free(e);
 }
 
@@ -366,8 +359,13 @@ flow_attempt_ended(struct daemon *d, struct job *job,
     e->end.facts.why_killed = e->why_killed;
     e->end.facts.start_error = e->start_error;
     e->end.facts.text = e->text;
+    if (end->facts.finished && end->facts.outcome == EVENT_OUTCOME_GO_BACK) {
+        rollback_plan_make(d, job, end->facts.wish, e->text, on_back_planned,
+                           e);
+        return;
+    }
     if (end->facts.finished || end->facts.pid == 0) {
-        conclude(e, false);
+        conclude(e, false, &no_plan);
         free(e);
         return;
     }
@@ -502,26 +500,32 @@ flow_checkpoint(struct daemon *d, struct job *job, struct err *err)
 
 int
 flow_rollback(struct daemon *d, struct job *job, int64_t uid,
-              const struct checkpoints_item *to, struct err *err)
+              const struct checkpoints_item *to, const struct change *with,
+              struct err *err)
 {
-    char reason[128];
-    struct job_change change = {.reason = reason, .actor_uid = uid};
+    char reason[128] = "goes back to the start";
+    struct spec_changes_entry latest = {.memory = NULL};
+    struct store_rollback back;
+    struct job_change change = {
+        .reason = reason, .actor_uid = uid, .rollback = &back};
 
-    snprintf(reason, sizeof(reason), "goes back to checkpoint %" PRId64 " (%s)",
-             to->id, to->name);
+    if (to != NULL)
+        snprintf(reason, sizeof(reason),
+                 "goes back to checkpoint %" PRId64 " (%s)", to->id, to->name);
     switch (job->state) {
     case JOB_QUEUED:
     case JOB_PAUSED:
-        set_goal(job, uid, to);
-        note_rollback(d, job);
+        rollback_set_goal(job, to, with);
+        rollback_carry_out(job, &latest, &back);
         if (job->state == JOB_PAUSED)
             job_transition(job, JOB_QUEUED, &change);
         else
             job_update(job, "rollback", &change);
+        spec_changes_fini(&latest);
         return 0;
     case JOB_STARTING:
     case JOB_RUNNING:
-        set_goal(job, uid, to);
+        rollback_set_goal(job, to, with);
         stop_job(d, job, JOB_INTENT_ROLLBACK, uid, reason);
         return 0;
     case JOB_STOPPING:

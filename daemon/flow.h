@@ -9,6 +9,7 @@
 #ifndef DAEMON_FLOW_H
 #define DAEMON_FLOW_H
 
+#include "daemon/change.h"
 #include "daemon/checkpoints.h"
 #include "daemon/daemon.h"
 #include "daemon/ledger.h"
@@ -30,8 +31,13 @@ int flow_resume(struct daemon *d, struct job *job, int64_t uid,
 int flow_cancel(struct daemon *d, struct job *job, int64_t uid,
                 const char *reason, struct err *err);
 int flow_checkpoint(struct daemon *d, struct job *job, struct err *err);
+/* to NULL: the start. */
 int flow_rollback(struct daemon *d, struct job *job, int64_t uid,
-                  const struct checkpoints_item *to, struct err *err);
+                  const struct checkpoints_item *to, const struct change *with,
+                  struct err *err);
+
+/* An attempt has said that it has begun: what was kept for it is used up. */
+void flow_started(struct job *job);
 
 /* How an attempt ended: by a worker of ours, or found at a restart. */
 struct flow_end {

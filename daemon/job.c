@@ -172,7 +172,6 @@ job_create(const struct store_job *row, struct ledger *ledger)
     job->state = job_state_parse(job->row.view.state);
     job->stored = job->state;
     job->intent = job_intent_parse(job->row.intent);
-    job->rollback.uid = -1;
     assert(job->state < JOB_STATE_COUNT);
     return job;
 }

@@ -56,11 +56,10 @@ struct job {
     int writes;            /* handed to the ledger, not yet committed */
     int64_t write_no;      /* of the latest transition committed */
     struct {
-        int64_t uid;
         bool known; /* the counters and the name are set */
         int64_t iteration, updates, skips;
         char name[64];
-    } rollback;            /* the one under way: who asked, and the goal */
+    } rollback;            /* the goal of the one under way */
     struct worker *worker; /* borrowed from supervisor; NULL = none */
     struct ledger *ledger; /* borrowed */
     struct {
@@ -92,6 +91,8 @@ struct job_change {
     int64_t actor_uid;   /* -1 = the daemon itself */
     job_after_fn *after; /* NULL = nothing */
     void *ctx;
+    const struct store_rollback *rollback; /* that it carries out, written with
+                                              it; NULL = none */
 };
 
 /* An edge that is not in the table is a program error. */

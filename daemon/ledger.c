@@ -19,7 +19,8 @@ struct entry {
     enum job_state to;
     int64_t number;
     int64_t actor_uid;
-    char *kind, *text; /* owned */
+    char *kind, *text;           /* owned */
+    struct store_rollback *back; /* owned, with its strings; NULL: none */
     job_after_fn *after;
     void *ctx;
 };
@@ -41,7 +42,27 @@ entry_destroy(struct entry *e)
 {
     free(e->kind);
     free(e->text);
+    if (e->back != NULL) {
+        free((void *)(uintptr_t)e->back->cause);
+        free((void *)(uintptr_t)e->back->change);
+        free((void *)(uintptr_t)e->back->difference);
+    }
+    free(e->back);
     free(e);
+}
+
+static struct store_rollback *
+copy_rollback(const struct store_rollback *from)
+{
+    struct store_rollback *to = calloc(1, sizeof(*to));
+
+    assert(to != NULL);
+    *to = *from;
+    to->cause = strdup(from->cause);
+    to->change = strdup(from->change);
+    to->difference = strdup(from->difference);
+    assert(to->cause != NULL && to->change != NULL && to->difference != NULL);
+    return to;
 }
 
 static void
@@ -57,8 +78,8 @@ static void
 hand_over(struct entry *e)
 {
     e->ledger->in_store++;
-    store_update_job(e->ledger->store, &e->job->row, e->actor_uid, e->kind,
-                     e->text, on_written, e);
+    store_update_job(e->ledger->store, &e->job->row, e->back, e->actor_uid,
+                     e->kind, e->text, on_written, e);
 }
 
 static void
@@ -156,6 +177,8 @@ ledger_write(struct ledger *ledger, struct job *job, bool transition,
     e->kind = strdup(kind);
     e->text = strdup(change->reason != NULL ? change->reason : "");
     assert(e->kind != NULL && e->text != NULL);
+    if (change->rollback != NULL)
+        e->back = copy_rollback(change->rollback);
     e->after = change->after;
     e->ctx = change->ctx;
     ledger->pending++;

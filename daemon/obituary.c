@@ -173,6 +173,43 @@ judge_loss(const struct obituary_facts *f,
     }
 }
 
+/* A guard gave up this line. A pause that a person wanted is made all the
+ * same; a rollback of a person goes before a guard's. */
+static void
+judge_go_back(const struct obituary_facts *f,
+              const struct obituary_circumstances *c,
+              struct obituary_verdict *v)
+{
+    char head[96];
+
+    v->clear_intent = true;
+    if (c->guard_rollbacks >= c->max_guard_rollbacks) {
+        v->state = JOB_FAILED;
+        v->error = ERR_NUMERICS;
+        snprintf(head, sizeof(head),
+                 "%" PRId64 " rollbacks by guards, guard.max_rollbacks is "
+                 "%" PRId64,
+                 c->guard_rollbacks, c->max_guard_rollbacks);
+        set_reason(v, head, f->text);
+    } else if (c->no_way_back[0] != '\0') {
+        v->state = JOB_FAILED;
+        v->error = c->go_back_error;
+        set_reason(v, "a guard asks for what cannot be done", c->no_way_back);
+    } else {
+        v->go_back = true;
+        v->state = c->intent == JOB_INTENT_PAUSE ? JOB_PAUSED : JOB_QUEUED;
+        set_reason(v, "goes back", f->text);
+    }
+}
+
+static bool
+wants_back(const struct obituary_facts *f,
+           const struct obituary_circumstances *c)
+{
+    return f->finished && f->outcome == EVENT_OUTCOME_GO_BACK &&
+           (c->intent == JOB_INTENT_NONE || c->intent == JOB_INTENT_PAUSE);
+}
+
 static void
 judge_finished(const struct obituary_facts *f,
                const struct obituary_circumstances *c, const char *obituary,
@@ -189,6 +226,14 @@ judge_finished(const struct obituary_facts *f,
         v->error = f->error != 0 ? f->error : ERR_FAILED;
         v->clear_intent = true;
         set_reason(v, "", f->text[0] != '\0' ? f->text : err_line(v->error));
+    } else if (wants_back(f, c)) {
+        judge_go_back(f, c, v);
+    } else if (f->outcome == EVENT_OUTCOME_PAUSED &&
+               (c->intent == JOB_INTENT_NONE ||
+                c->intent == JOB_INTENT_PAUSE)) {
+        v->state = JOB_PAUSED;
+        v->clear_intent = true;
+        set_reason(v, "", f->text);
     } else if (c->intent != JOB_INTENT_NONE) {
         judge_intent(c, "", v);
     } else if (c->shutdown) {

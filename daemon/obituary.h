@@ -23,8 +23,9 @@ struct obituary_facts {
     int start_code;          /* enum err_code of it */
     bool finished;           /* a FINISHED event was stored */
     enum event_outcome outcome;
-    int error;        /* enum err_code of it */
-    const char *text; /* of it */
+    int error;                        /* enum err_code of it */
+    const char *text;                 /* of it */
+    const struct rollback_wish *wish; /* of GO_BACK: what for; see rollback.h */
 };
 
 void obituary_write(const struct obituary_facts *facts, char *out, size_t size);
@@ -37,12 +38,18 @@ struct obituary_circumstances {
     int64_t lost_attempts; /* before this one */
     int64_t max_lost_attempts;
     bool requeue; /* jobs.requeue_on_restart, or not a restart */
+    /* Of an outcome GO_BACK: how many there were, how many the spec allows,
+     * and why what the guard asks for cannot be done ("": it can). */
+    int64_t guard_rollbacks, max_guard_rollbacks;
+    int go_back_error; /* enum err_code */
+    const char *no_way_back;
 };
 
 struct obituary_verdict {
     enum job_state state;
     int error; /* final states */
     bool clear_intent;
+    bool go_back;          /* as the guard asked */
     int64_t lost_attempts; /* from now on */
     int64_t back_off_ms;   /* wait so long before the next attempt */
     char reason[ERR_SENTENCE_MAX];

@@ -15,6 +15,7 @@
 #include "daemon/ledger.h"
 #include "daemon/log.h"
 #include "daemon/reap.h"
+#include "daemon/rollback.h"
 
 #define TICK_MS        50
 #define KILL_WAIT_MS   5000 /* after SIGKILL */
@@ -32,6 +33,7 @@ struct old {
     struct ingest *ingest; /* owned */
     struct flow_end end;
     char text[EVENT_TEXT_MAX];
+    struct rollback_wish wish; /* owned */
 };
 
 struct reconcile {
@@ -107,6 +109,7 @@ remove_old(struct old *o)
         p = &(*p)->next;
     *p = o->next;
     ingest_destroy(&o->ingest);
+    rollback_wish_fini(&o->wish);
     free(o);
 }
 
@@ -117,8 +120,8 @@ on_event(void *ctx, const struct event *event, bool replay)
 
     (void)replay;
     job_apply_event(o->job, event, now_ms(o));
-    if (event->kind == EVENT_STARTED && o->job->intent != JOB_INTENT_ROLLBACK)
-        o->job->row.resume_checkpoint = 0;
+    if (event->kind == EVENT_STARTED)
+        flow_started(o->job);
     if (event->kind == EVENT_CHECKPOINT)
         o->end.progress = true;
     if (event->kind == EVENT_FINISHED) {
@@ -126,6 +129,7 @@ on_event(void *ctx, const struct event *event, bool replay)
         o->end.facts.outcome = event->u.finished.outcome;
         o->end.facts.error = event->u.finished.error;
         snprintf(o->text, sizeof(o->text), "%s", event->u.finished.text);
+        rollback_wish_keep(&o->wish, event);
     }
 }
 
@@ -145,6 +149,7 @@ decide(struct old *o)
     o->end.facts.why_killed = "";
     o->end.facts.start_error = "";
     o->end.facts.text = o->text;
+    o->end.facts.wish = &o->wish;
     o->end.shutdown =
         job->state == JOB_STOPPING && job->intent == JOB_INTENT_NONE;
     o->end.requeue = d->conf.jobs_requeue_on_restart;

@@ -3,9 +3,11 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/change.h"
 #include "proto/spec.h"
 
 /* More are never tried: with so many damaged ones it is time to ask. */
@@ -16,7 +18,12 @@ struct start_plan {
     const char **resume, **keep; /* owned lists of borrowed names */
     int n_resume, n_keep;
     bool required;
-    const char *best; /* borrowed from v */
+    char *spec;       /* owned: the effective one */
+    int64_t *windows; /* owned */
+    int n_windows;
+    int spec_rc;
+    char why[ERR_SENTENCE_MAX]; /* there is no spec */
+    const char *best;           /* borrowed from v */
     double best_metric;
     /* while asking */
     int64_t target;
@@ -55,6 +62,8 @@ start_plan_destroy(struct start_plan **plan)
     if (*plan == NULL)
         return;
     clear(*plan);
+    free((*plan)->spec);
+    free((*plan)->windows);
     free(*plan);
     *plan = NULL;
 }
@@ -101,13 +110,17 @@ int
 start_plan_choose(struct start_plan *plan, const struct checkpoints *list,
                   int64_t target, bool smaller, struct err *err)
 {
+    static const struct checkpoints_item start = {.attempt = -1};
     const struct checkpoints_item *goal = NULL;
     int64_t limit = INT64_MAX;
 
     clear(plan);
     if (!make_room(plan, list))
         return err_set(err, ERR_NOMEM, "checkpoints: out of memory");
-    if (target != 0) {
+    if (target == STORE_FROM_START) {
+        limit = -1;
+        goal = &start;
+    } else if (target != 0) {
         goal = checkpoints_find(list, target);
         if (goal == NULL || !goal->good)
             return err_set(err, ERR_CKPT,
@@ -139,6 +152,9 @@ on_gathered(void *ctx, int rc, const struct checkpoints *list,
     struct start_plan *plan = ctx;
     struct err why = *err;
 
+    if (rc == 0 && plan->spec == NULL)
+        rc = err_set(&why, plan->spec_rc, "its spec with its changes: %s",
+                     plan->why);
     if (rc == 0)
         rc = start_plan_choose(plan, list, plan->target, plan->smaller, &why);
     plan->done(plan->ctx, rc, &why);
@@ -159,11 +175,26 @@ is_smaller_better(const char *text)
 }
 
 void
+start_plan_read(struct start_plan *plan, const struct job *job)
+{
+    struct err err;
+
+    free(plan->spec);
+    free(plan->windows);
+    err_clear(&err);
+    plan->spec_rc = change_effective(&job->row, &plan->spec, &err);
+    snprintf(plan->why, sizeof(plan->why), "%s", err.msg);
+    plan->windows =
+        change_read_windows(job->row.skip_windows, &plan->n_windows);
+}
+
+void
 start_plan_make(struct start_plan *plan, struct store *store,
                 const struct job *job, start_plan_fn *done, void *ctx)
 {
     plan->target = job->row.resume_checkpoint;
     plan->smaller = is_smaller_better(job->row.spec);
+    start_plan_read(plan, job);
     plan->done = done;
     plan->ctx = ctx;
     checkpoints_gather(store, job->row.view.id, on_gathered, plan);
@@ -177,7 +208,7 @@ start_plan_fill(const struct start_plan *plan, const struct job *job,
     view_init(VIEW_ID_start, out);
     out->job = job->row.view.id;
     out->attempt = job->row.view.attempt;
-    out->spec = job->row.spec;
+    out->spec = plan->spec != NULL ? plan->spec : job->row.spec;
     out->directory = directory;
     out->device = device;
     out->resume.v = plan->resume;
@@ -187,4 +218,9 @@ start_plan_fill(const struct start_plan *plan, const struct job *job,
     out->keep.n = plan->n_keep;
     out->best = plan->best;
     out->best_metric = plan->best_metric;
+    out->scale = job->row.start_scale;
+    out->skip_windows.v = plan->windows;
+    out->skip_windows.n = plan->n_windows;
+    out->changes = job->row.changes;
+    out->guard_rollbacks = job->row.view.guard_rollbacks;
 }

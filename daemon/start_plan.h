@@ -4,8 +4,9 @@
  *
  * Asks the store for the job's checkpoints and makes of them the lists of the
  * start frame: which to resume from, newest first (after a rollback exactly
- * the one that was named, and never from scratch), which count for retention,
- * and the best one. Owns the names. Loop's thread.
+ * the one that was named, and never from scratch, or from scratch alone), which
+ * count for retention, and the best one; and the spec with the job's changes.
+ * Owns the names. Loop's thread.
  */
 #ifndef DAEMON_START_PLAN_H
 #define DAEMON_START_PLAN_H
@@ -23,7 +24,11 @@ typedef void start_plan_fn(void *ctx, int rc, const struct err *err);
 void start_plan_make(struct start_plan *plan, struct store *store,
                      const struct job *job, start_plan_fn *done, void *ctx);
 
-/* The pure part: lists out of rows. target 0 = no rollback; smaller: of two
+/* The spec and the windows that the job's changes come to; part of make. */
+void start_plan_read(struct start_plan *plan, const struct job *job);
+
+/* The pure part: lists out of rows. target 0 = no rollback, STORE_FROM_START =
+ * none of them; smaller: of two
  * metrics the smaller is better. */
 int start_plan_choose(struct start_plan *plan, const struct checkpoints *list,
                       int64_t target, bool smaller, struct err *err);

@@ -40,6 +40,8 @@ const char *store_warning(const struct store *store);
 
 /* ---- what a job is in the table -------------------------------------------*/
 
+#define STORE_FROM_START (-1)
+
 /* A row of table job. `view` is what clients see; the rest is ours. */
 struct store_job {
     struct view_job view;
@@ -48,7 +50,7 @@ struct store_job {
     const char *origin;
     const char *intent;        /* "", pause, cancel, rollback: under way */
     int64_t resume_checkpoint; /* rollback target for the next attempt; 0 =
-                                    newest good one, -1 = the start */
+                                    newest good one, or STORE_FROM_START */
     const char *changes;       /* JSON list of spec fragments, in order */
     const char *skip_windows;  /* JSON list: data position, how many, ... */
     double start_scale;    /* loss scale for the next attempt; NaN: as it was */
@@ -77,11 +79,23 @@ typedef void store_done_fn(void *ctx, int rc, int64_t id,
  * (rc ERR_EXISTS) and nothing is stored. */
 void store_insert_job(struct store *store, const struct store_job *job,
                       store_done_fn *done, void *ctx);
+struct store_rollback {
+    int64_t job, attempt; /* attempt: that is left */
+    int64_t uid;          /* who asked; -1: a guard */
+    int64_t checkpoint;   /* 0: the start */
+    int64_t from_iteration;
+    const char *cause;      /* "by a person", or the guard's sentence */
+    const char *change;     /* spec fragment, or "" */
+    const char *difference; /* the same as a sentence */
+    bool policy_changed;
+};
 /* Rewrites the row (all but spec, key, origin, submit time) and appends one
- * row to table event saying so; urgent. `kind` and `text` are the event's. */
+ * row to table event saying so, and the rollback that it is part of (NULL:
+ * none): all or nothing; urgent. `kind` and `text` are the event's. */
 void store_update_job(struct store *store, const struct store_job *job,
-                      int64_t actor_uid, const char *kind, const char *text,
-                      store_done_fn *done, void *ctx);
+                      const struct store_rollback *rollback, int64_t actor_uid,
+                      const char *kind, const char *text, store_done_fn *done,
+                      void *ctx);
 
 struct store_attempt {
     int64_t job, attempt, pid, start_ticks;
@@ -112,18 +126,6 @@ void store_adopt_checkpoint(struct store *store,
 /* state: good, bad, pruned. */
 void store_mark_checkpoint(struct store *store, int64_t checkpoint,
                            const char *state, store_done_fn *done, void *ctx);
-struct store_rollback {
-    int64_t job, attempt; /* attempt: that is left */
-    int64_t uid;          /* who asked; -1: a guard */
-    int64_t checkpoint;   /* 0: the start */
-    int64_t from_iteration;
-    const char *cause;      /* "by a person", or the guard's sentence */
-    const char *change;     /* spec fragment, or "" */
-    const char *difference; /* the same as a sentence */
-    bool policy_changed;
-};
-void store_add_rollback(struct store *store, const struct store_rollback *r,
-                        store_done_fn *done, void *ctx);
 
 /* ---- reads ----------------------------------------------------------------*/
 

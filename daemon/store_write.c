@@ -31,7 +31,11 @@ struct job_args {
     struct store_job job;
     int64_t actor_uid;
     const char *kind, *text;
+    struct store_rollback back; /* job 0: none comes with it */
 };
+
+static bool write_rollback(struct store_op *op, struct store_conn *conn,
+                           const struct store_rollback *r);
 
 static void
 copy_job(struct store_op *op, struct store_job *to,
@@ -175,22 +179,37 @@ run_update_job(struct store_op *op, struct store_conn *conn)
                          (long long)v->id);
         return;
     }
+    if (args->back.job != 0 && !write_rollback(op, conn, &args->back))
+        return;
     op->id = v->id;
     if (*args->kind != '\0')
         store_write_event(op, conn, v->id, v->attempt, args->actor_uid,
                           args->kind, args->text);
 }
 
+static void
+copy_rollback(struct store_op *op, struct store_rollback *to,
+              const struct store_rollback *from)
+{
+    *to = *from;
+    to->cause = store_op_copy(op, from->cause);
+    to->change = store_op_copy(op, from->change);
+    to->difference = store_op_copy(op, from->difference);
+}
+
 void
 store_update_job(struct store *store, const struct store_job *job,
-                 int64_t actor_uid, const char *kind, const char *text,
-                 store_done_fn *done, void *ctx)
+                 const struct store_rollback *rollback, int64_t actor_uid,
+                 const char *kind, const char *text, store_done_fn *done,
+                 void *ctx)
 {
     struct store_op *op =
         store_op_create(run_update_job, sizeof(struct job_args));
     struct job_args *args = op->args;
 
     copy_job(op, &args->job, job);
+    if (rollback != NULL)
+        copy_rollback(op, &args->back, rollback);
     args->actor_uid = actor_uid;
     args->kind = store_op_copy(op, kind);
     args->text = store_op_copy(op, text);
@@ -418,51 +437,35 @@ find_goal(struct store_op *op, struct store_conn *conn,
     return false;
 }
 
-static void
-run_add_rollback(struct store_op *op, struct store_conn *conn)
+static bool
+write_rollback(struct store_op *op, struct store_conn *conn,
+               const struct store_rollback *r)
 {
-    const struct store_rollback *r = op->args;
     char text[ERR_SENTENCE_MAX];
     int64_t to = 0;
     sqlite3_stmt *stmt;
 
     if (!find_goal(op, conn, r, &to))
-        return;
+        return false;
     stmt = store_sql_prepare(
         op, conn,
         "INSERT INTO rollback (job, uid, checkpoint, from_iteration,"
         " to_iteration, cause, t_us, attempt, change, difference,"
         " policy_changed) VALUES (?,?,nullif(?,0),?,?,?,?,?,?,?,?)");
     if (stmt == NULL)
-        return;
+        return false;
     store_sql_bind(stmt, "iiiiisiissi", r->job, r->uid, r->checkpoint,
                    r->from_iteration, to, r->cause, store_now_us(), r->attempt,
                    r->change, r->difference, (int64_t)r->policy_changed);
     if (!store_sql_run(op, stmt))
-        return;
+        return false;
     op->id = sqlite3_last_insert_rowid(conn->db);
     snprintf(text, sizeof(text),
              "from iteration %lld to iteration %lld: %s%s%s",
              (long long)r->from_iteration, (long long)to, r->cause,
              r->difference[0] != '\0' ? "; " : "", r->difference);
-    store_write_event(op, conn, r->job, r->attempt, r->uid, "rollback", text);
-}
-
-void
-store_add_rollback(struct store *store, const struct store_rollback *r,
-                   store_done_fn *done, void *ctx)
-{
-    struct store_op *op = store_op_create(run_add_rollback, sizeof(*r));
-    struct store_rollback *args = op->args;
-
-    *args = *r;
-    args->cause = store_op_copy(op, r->cause);
-    args->change = store_op_copy(op, r->change);
-    args->difference = store_op_copy(op, r->difference);
-    op->urgent = true;
-    op->done = done;
-    op->ctx = ctx;
-    store_op_submit(store, op);
+    return store_write_event(op, conn, r->job, r->attempt, r->uid, "rollback",
+                             text);
 }
 
 /* ---- the watchdog's round trip ---------------------------------------------*/

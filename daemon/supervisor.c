@@ -20,9 +20,11 @@
 #include "daemon/logcap.h"
 #include "daemon/procfs.h"
 #include "daemon/reap.h"
+#include "daemon/rollback.h"
 #include "daemon/spawn.h"
 #include "daemon/start_plan.h"
 #include "daemon/worker_link.h"
+#include "proto/spec_changes.h"
 
 #define SUPERVISOR_MAGIC 0x53555056u
 #define WORKER_MAGIC     0x574b5221u
@@ -66,6 +68,7 @@ struct worker {
     char why_killed[200], start_error[ERR_SENTENCE_MAX],
         finished_text[EVENT_TEXT_MAX];
     struct obituary_facts facts;
+    struct rollback_wish wish; /* owned */
 };
 
 struct supervisor {
@@ -135,7 +138,9 @@ finish(struct worker *w)
     start_plan_destroy(&w->plan);
     unlink_worker(w);
     job->worker = NULL;
+    w->facts.wish = &w->wish;
     s->hooks.ended(s->hooks.ctx, job, &w->facts, w->progress);
+    rollback_wish_fini(&w->wish);
     if (w->has_process) {
         uv_close((uv_handle_t *)&w->process, on_process_closed);
     } else {
@@ -329,6 +334,7 @@ on_event(void *ctx, const struct event *event, bool replay)
         w->facts.error = event->u.finished.error;
         snprintf(w->finished_text, sizeof(w->finished_text), "%s",
                  event->u.finished.text);
+        rollback_wish_keep(&w->wish, event);
     }
     s->hooks.event(s->hooks.ctx, w->job, event);
 }
@@ -449,12 +455,22 @@ record_process(struct worker *w)
                               .attempt = w->job->row.view.attempt,
                               .pid = w->facts.pid,
                               .boot_id = s->o.boot_id,
-                              .device = w->device};
+                              .device = w->device,
+                              .cause = "",
+                              .change = ""};
+    struct spec_changes_entry latest;
 
     if (procfs_stat((pid_t)w->facts.pid, &st))
         a.start_ticks = st.start_ticks;
+    spec_changes_last(w->job->row.changes, &latest);
+    if (w->job->row.resume_checkpoint != 0) {
+        /* It has not said that it goes on from there yet. */
+        a.cause = latest.cause;
+        a.change = latest.difference[0] != '\0' ? latest.change : "";
+    }
     w->begin_pending = true;
     store_begin_attempt(s->o.store, &a, on_begun, w);
+    spec_changes_fini(&latest);
 }
 
 static void
@@ -472,8 +488,8 @@ on_planned(void *ctx, int rc, const struct err *err)
         finish(w);
         return;
     }
-    if (rc == ERR_CKPT) {
-        /* Trying again would not bring it back. */
+    if (rc == ERR_CKPT || rc == ERR_SPEC) {
+        /* Trying again would not bring it back, nor mend it. */
         w->facts.finished = true;
         w->facts.outcome = EVENT_OUTCOME_FAILED;
         w->facts.error = rc;

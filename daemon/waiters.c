@@ -15,6 +15,7 @@ struct waiter {
     struct waiters *list;
     struct waiters_ask ask;
     char name[CHECKPOINTS_NAME_MAX];
+    char *difference;        /* owned */
     struct request *request; /* owned */
 };
 
@@ -27,6 +28,7 @@ take_out(struct waiter *w)
     while (*p != w)
         p = &(*p)->next;
     *p = w->next;
+    free(w->difference);
     free(w);
     request_watch(request, NULL, NULL);
     return request;
@@ -57,6 +59,9 @@ waiters_add(struct waiters *waiters, const struct waiters_ask *ask,
     if (ask->kind == WAITERS_ROLLBACK) {
         snprintf(w->name, sizeof(w->name), "%s", ask->rolled_back.name);
         w->ask.rolled_back.name = w->name;
+        w->difference = strdup(ask->rolled_back.difference);
+        assert(w->difference != NULL);
+        w->ask.rolled_back.difference = w->difference;
     }
     w->next = waiters->head;
     waiters->head = w;
@@ -115,7 +120,7 @@ static void
 check_rollback(struct waiter *w, const struct job *job)
 {
     struct view_rolled_back view = w->ask.rolled_back;
-    char name[CHECKPOINTS_NAME_MAX];
+    char name[CHECKPOINTS_NAME_MAX], *difference;
 
     if (job_state_is_final(job->stored)) {
         refuse(w, ERR_STATE, "job %" PRId64 " is %s: too late to go back",
@@ -125,7 +130,10 @@ check_rollback(struct waiter *w, const struct job *job)
         snprintf(name, sizeof(name), "%s", w->name);
         view.name = name;
         view.state = job_state_name(job->stored);
+        difference = w->difference;
+        w->difference = NULL;
         request_reply(take_out(w), &view, 1, false);
+        free(difference);
     }
 }
 

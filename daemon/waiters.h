@@ -27,7 +27,7 @@ struct waiters_ask {
     enum waiters_kind kind;
     int64_t job;
     enum job_state until;
-    struct view_rolled_back rolled_back; /* name may be borrowed: copied */
+    struct view_rolled_back rolled_back; /* its strings are copied */
 };
 
 /* The request waits from now on. */

@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import sqlite3
 import struct
 import subprocess
@@ -207,6 +208,26 @@ class Daemon:
     def json(self, *args, rc=0):
         return json.loads(self.ctl("--json", *args, rc=rc))
 
+    def ask(self, verb, **args):
+        """One request on a connection of its own: the last answer."""
+        def read(s):
+            def take(n):
+                out = b""
+                while len(out) < n:
+                    part = s.recv(n - len(out))
+                    check(part, "traind hung up")
+                    out += part
+                return out
+            return json.loads(take(struct.unpack(">I", take(4))[0]))
+
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(DEADLINE_S)
+            s.connect(self.socket)
+            read(s)
+            text = json.dumps({"id": 1, "verb": verb, "args": args}).encode()
+            s.sendall(struct.pack(">I", len(text)) + text)
+            return read(s)
+
     def submit(self, spec, *args):
         """Submits a spec (dict); returns the job's number."""
         path = write_spec(self.dir, spec, "submit.json")
@@ -328,20 +349,36 @@ def check_ledger(daemon, job):
 
 
 def check_scale(daemon, job):
-    """The scale's history obeys the rule, recomputed from the skips alone."""
-    (spec,), = daemon.sql("SELECT spec FROM job WHERE id = ?", job)
-    scaler = json.loads(spec)["amp"]["scaler"]
-    if not scaler.get("enabled", True):
-        return
-    scale, tracker, want = scaler["init_scale"], 0, []
+    """The scale's history obeys the rule, recomputed from the skips alone, and
+    from what rollbacks set; each attempt has the scaler of its policy."""
+    policies = {a: json.loads(p)["scaler"] for a, p in daemon.sql(
+        "SELECT attempt, policy FROM attempt WHERE job = ? AND policy <> ''",
+        job)}
+    rows = daemon.sql("SELECT iteration, skipped, scale, attempt FROM metric"
+                      " WHERE job = ? AND live = 1 ORDER BY iteration", job)
     # Of several optimizers one skipped: an update, and a backoff.
     partial = {i for i, in daemon.sql("SELECT iteration FROM scale_event"
                                       " WHERE job = ? AND live = 1 AND"
                                       " partial", job)}
-    for iteration, skipped, used in daemon.sql(
-            "SELECT iteration, skipped, scale FROM metric WHERE job = ? AND"
-            " live = 1 ORDER BY iteration", job):
+    sets = daemon.sql("SELECT iteration, after, growth_tracker FROM scale_event"
+                      " WHERE job = ? AND live = 1 AND cause = 'set'"
+                      " ORDER BY iteration, id", job)
+    if not rows:
+        return
+    first = policies[rows[0][3]]
+    scale = first["init_scale"] if first["enabled"] else 1.0
+    tracker, want = 0, []
+    for iteration, skipped, used, attempt in rows:
+        scaler = policies[attempt]
+        while sets and sets[0][0] < iteration:
+            at, after, tracker = sets.pop(0)
+            want.append((at, "set", scale, after))
+            scale = after
         equal(used, scale, f"scale used in iteration {iteration}")
+        if not (scaler["enabled"] and scaler.get("dynamic", True)):
+            if skipped or iteration in partial:
+                want.append((iteration, "skip", scale, scale))
+            continue
         before = scale
         if skipped or iteration in partial:
             scale = scale * scaler["backoff_factor"]
@@ -359,8 +396,11 @@ def check_scale(daemon, job):
                 if grown != scale:
                     scale = grown
                     want.append((iteration, "growth", before, scale))
-    got = daemon.sql("SELECT iteration, cause, before, after FROM scale_event"
-                     " WHERE job = ? AND live = 1 ORDER BY iteration", job)
+    want += [(at, "set", None, after) for at, after, _ in sets]
+    got = [row[:2] + (None,) + row[3:] if row[1] == "set" and
+           row[0] >= rows[-1][0] else row for row in daemon.sql(
+               "SELECT iteration, cause, before, after FROM scale_event"
+               " WHERE job = ? AND live = 1 ORDER BY iteration, id", job)]
     equal(got, want, "the scale's history")
 
 

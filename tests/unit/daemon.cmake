@@ -6,6 +6,8 @@ foreach(part
     traind_add_test(${part}_test SOURCES ${part}_test.c
         LINKS traind_daemon LABELS unit)
 endforeach()
+traind_add_test(change_test SOURCES change_test.c spec_samples.c
+    LINKS traind_daemon LABELS unit)
 traind_add_test(exec_helper_test SOURCES exec_helper_test.c LABELS unit)
 add_dependencies(exec_helper_test traind-exec)
 find_program(MANDOC mandoc)

@@ -20,7 +20,8 @@ static const char *const legal[] = {
     "running failed",       "running queued",     "running interrupted",
     "stopping paused",      "stopping cancelled", "stopping queued",
     "stopping completed",   "stopping failed",    "stopping interrupted",
-    "paused queued",        "paused cancelled",
+    "starting paused",      "running paused",     "paused queued",
+    "paused cancelled",
 };
 
 static bool

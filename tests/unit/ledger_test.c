@@ -13,7 +13,7 @@
 
 /* The fake store: keeps what it was given, answers when told. */
 struct written {
-    char kind[32], state[32];
+    char kind[32], state[32], back[32];
     store_done_fn *done;
     void *ctx;
 };
@@ -22,14 +22,17 @@ static int n_written, n_answered;
 
 void
 store_update_job(struct store *store, const struct store_job *job,
-                 int64_t actor_uid, const char *kind, const char *text,
-                 store_done_fn *done, void *ctx)
+                 const struct store_rollback *rollback, int64_t actor_uid,
+                 const char *kind, const char *text, store_done_fn *done,
+                 void *ctx)
 {
     struct written *w = &log_of[n_written++];
 
     (void)store;
     (void)actor_uid;
     (void)text;
+    snprintf(w->back, sizeof(w->back), "%s",
+             rollback != NULL ? rollback->cause : "");
     snprintf(w->kind, sizeof(w->kind), "%s", kind);
     snprintf(w->state, sizeof(w->state), "%s", job->view.state);
     w->done = done;
@@ -177,6 +180,34 @@ test_ledger_full_disk_is_tried_again_in_order(void **ctx)
     assert_string_equal(ledger_trouble(t.ledger), "");
 }
 
+/* A rollback is part of the write that says where the job stands now: kept
+ * with it while the disk is full, and of no other. */
+static void
+test_ledger_rollback_is_part_of_its_write(void **ctx)
+{
+    char cause[] = "by a person";
+    const struct store_rollback back = {
+        .job = 1, .cause = cause, .change = "", .difference = ""};
+    const struct job_change change = {
+        .reason = "r", .actor_uid = -1, .rollback = &back};
+
+    (void)ctx;
+    go(JOB_STARTING, 0);
+    answer(0);
+    job_transition(t.job, JOB_QUEUED, &change);
+    assert_string_equal(log_of[1].back, "by a person");
+    memset(cause, 'x', strlen(cause)); /* whoever asked for it is gone */
+    answer(ERR_NOSPACE);
+    go(JOB_STARTING, 0);
+    while (n_written < 4)
+        uv_run(&t.loop, UV_RUN_ONCE);
+    assert_string_equal(log_of[2].back, "by a person");
+    assert_string_equal(log_of[3].back, "");
+    answer(0);
+    answer(0);
+    assert_int_equal(ledger_pending(t.ledger), 0);
+}
+
 static void
 test_ledger_final_job_goes_once(void **ctx)
 {
@@ -228,6 +259,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         ON_STAGE(test_ledger_acts_after_the_commit),
         ON_STAGE(test_ledger_full_disk_is_tried_again_in_order),
+        ON_STAGE(test_ledger_rollback_is_part_of_its_write),
         ON_STAGE(test_ledger_final_job_goes_once),
         ON_STAGE(test_ledger_exit_codes),
         ON_STAGE(test_ledger_failed_without_a_code),

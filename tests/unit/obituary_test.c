@@ -73,7 +73,7 @@ test_obituary_sentences(void **ctx)
 }
 
 /* What ended, what was asked for, what becomes of the job. */
-enum end { DONE, STOPPED, FAILED, DIED, LOST, NEVER };
+enum end { DONE, STOPPED, FAILED, DIED, LOST, NEVER, GUARDED, BACK };
 struct verdict_row {
     enum end end;
     enum job_intent intent;
@@ -120,6 +120,20 @@ static const struct verdict_row rows[] = {
     {LOST, NONE, true, false, true, 0, JOB_QUEUED, 0, 0},
     {LOST, CANCEL, false, false, false, 0, JOB_CANCELLED, ERR_CANCELLED, 0},
     {LOST, PAUSE, false, true, true, 0, JOB_PAUSED, 0, 0},
+    /* A guard paused it: so does a daemon that goes down not undo that. */
+    {GUARDED, NONE, false, true, true, 0, JOB_PAUSED, 0, 0},
+    {GUARDED, NONE, true, true, true, 0, JOB_PAUSED, 0, 0},
+    {GUARDED, NONE, false, false, false, 2, JOB_PAUSED, 0, 2},
+    {GUARDED, PAUSE, false, true, true, 0, JOB_PAUSED, 0, 0},
+    {GUARDED, CANCEL, false, true, true, 0, JOB_CANCELLED, ERR_CANCELLED, 0},
+    {GUARDED, ROLLBACK, false, true, true, 0, JOB_QUEUED, 0, 0},
+    /* A guard wants it to go back. */
+    {BACK, NONE, false, true, true, 0, JOB_QUEUED, 0, 0},
+    {BACK, NONE, true, true, true, 0, JOB_QUEUED, 0, 0},
+    {BACK, NONE, false, false, false, 2, JOB_QUEUED, 0, 2},
+    {BACK, PAUSE, false, true, true, 0, JOB_PAUSED, 0, 0},
+    {BACK, CANCEL, false, true, true, 0, JOB_CANCELLED, ERR_CANCELLED, 0},
+    {BACK, ROLLBACK, false, true, true, 0, JOB_QUEUED, 0, 0},
     {NEVER, NONE, false, false, true, 0, JOB_QUEUED, 0, 0},
     {NEVER, NONE, false, false, false, 2, JOB_QUEUED, 0, 2},
     {NEVER, CANCEL, false, false, true, 0, JOB_CANCELLED, ERR_CANCELLED, 0},
@@ -130,10 +144,13 @@ facts_of(enum end end)
 {
     struct obituary_facts f = {BASE};
 
-    f.finished = end == DONE || end == STOPPED || end == FAILED;
+    f.finished = end != DIED && end != LOST && end != NEVER;
     f.outcome = end == DONE      ? EVENT_OUTCOME_COMPLETED
                 : end == STOPPED ? EVENT_OUTCOME_STOPPED
+                : end == GUARDED ? EVENT_OUTCOME_PAUSED
+                : end == BACK    ? EVENT_OUTCOME_GO_BACK
                                  : EVENT_OUTCOME_FAILED;
+    f.text = end == GUARDED || end == BACK ? "guard 0 saw it" : "";
     f.error = end == FAILED ? ERR_DATA : 0;
     f.signal = end == DIED ? SIGSEGV : 0;
     f.status_known = end != LOST && end != NEVER;
@@ -156,7 +173,9 @@ test_obituary_verdicts(void **ctx)
             .progress = r->progress,
             .lost_attempts = r->lost,
             .max_lost_attempts = 3,
-            .requeue = r->requeue};
+            .requeue = r->requeue,
+            .max_guard_rollbacks = 1,
+            .no_way_back = ""};
         struct obituary_verdict v;
 
         if (r->end == NEVER && r->intent == NONE)
@@ -168,6 +187,9 @@ test_obituary_verdicts(void **ctx)
         assert_int_equal(v.error, r->error);
         assert_int_equal(v.lost_attempts, r->want_lost);
         assert_true(job_edge_is_legal(c.state, v.state));
+        /* A person's rollback goes before a guard's. */
+        assert_int_equal(v.go_back, r->end == BACK && r->intent != CANCEL &&
+                                        r->intent != ROLLBACK);
         /* An intent does not outlive its verdict. */
         assert_true(r->intent == NONE || v.clear_intent);
         assert_true(v.state == JOB_COMPLETED || v.reason[0] != '\0');
@@ -234,18 +256,22 @@ test_obituary_verdicts_are_legal(void **ctx)
                                             JOB_STOPPING};
 
     (void)ctx;
-    for (int n = 0; n < 6 * 3 * 4 * 2 * 2 * 2 * 2; n++) {
+    for (int n = 0; n < 8 * 3 * 4 * 2 * 2 * 2 * 2 * 3; n++) {
         int k = n;
-        struct obituary_facts f = facts_of((enum end)(k % 6));
-        struct obituary_circumstances c = {.max_lost_attempts = 3};
+        struct obituary_facts f = facts_of((enum end)(k % 8));
+        struct obituary_circumstances c = {.max_lost_attempts = 3,
+                                           .max_guard_rollbacks = 1};
         struct obituary_verdict v;
 
-        c.state = states[(k /= 6) % 3];
+        c.state = states[(k /= 8) % 3];
         c.intent = (enum job_intent)((k /= 3) % 4);
         c.shutdown = (k /= 4) % 2;
         c.progress = (k /= 2) % 2;
         c.requeue = (k /= 2) % 2;
-        c.lost_attempts = (k / 2) % 2 * 3;
+        c.lost_attempts = (k /= 2) % 2 * 3;
+        c.guard_rollbacks = (k /= 2) % 3 == 1;
+        c.go_back_error = ERR_SPEC;
+        c.no_way_back = k % 3 == 2 ? "no" : "";
         /* A wish always comes with the state that says so. */
         if (c.intent != NONE && c.state != JOB_STOPPING)
             continue;
@@ -254,6 +280,41 @@ test_obituary_verdicts_are_legal(void **ctx)
         if (v.state == JOB_COMPLETED)
             assert_true(f.finished && f.outcome == EVENT_OUTCOME_COMPLETED);
     }
+}
+
+/* Bounded, and only what can be done. */
+static void
+test_obituary_no_way_back(void **ctx)
+{
+    struct obituary_facts f = facts_of(BACK);
+    struct obituary_circumstances c = {.state = JOB_RUNNING,
+                                       .requeue = true,
+                                       .guard_rollbacks = 2,
+                                       .max_guard_rollbacks = 3,
+                                       .no_way_back = ""};
+    struct obituary_verdict v;
+
+    (void)ctx;
+    obituary_judge(&f, &c, &v);
+    assert_true(v.go_back);
+    assert_string_equal(v.reason, "goes back: guard 0 saw it");
+    assert_string_equal(v.attempt_state, "go_back");
+    c.guard_rollbacks = 3;
+    obituary_judge(&f, &c, &v);
+    assert_false(v.go_back);
+    assert_int_equal(v.state, JOB_FAILED);
+    assert_int_equal(v.error, ERR_NUMERICS);
+    assert_string_equal(v.reason, "3 rollbacks by guards, guard.max_rollbacks "
+                                  "is 3: guard 0 saw it");
+    c.guard_rollbacks = 0;
+    c.go_back_error = ERR_SPEC;
+    c.no_way_back = "the change is no JSON";
+    obituary_judge(&f, &c, &v);
+    assert_false(v.go_back);
+    assert_int_equal(v.state, JOB_FAILED);
+    assert_int_equal(v.error, ERR_SPEC);
+    assert_string_equal(v.reason, "a guard asks for what cannot be done: the "
+                                  "change is no JSON");
 }
 
 int
@@ -265,6 +326,7 @@ main(void)
         cmocka_unit_test(test_obituary_no_room_does_not_count),
         cmocka_unit_test(test_obituary_waits_longer_each_time),
         cmocka_unit_test(test_obituary_verdicts_are_legal),
+        cmocka_unit_test(test_obituary_no_way_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

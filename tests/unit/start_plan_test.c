@@ -72,6 +72,57 @@ test_start_plan_newest_first(void **ctx)
     start_plan_destroy(&plan);
 }
 
+/* Back to the start: nothing to resume from, nothing that counts any more. */
+static void
+test_start_plan_back_to_the_start(void **ctx)
+{
+    struct start_plan *plan = start_plan_create();
+    struct view_start s;
+    struct err err;
+
+    (void)ctx;
+    assert_int_equal(
+        start_plan_choose(plan, &list, STORE_FROM_START, false, &err), 0);
+    fill(plan, &s);
+    assert_int_equal(s.resume.n, 0);
+    assert_int_equal(s.keep.n, 0);
+    assert_false(s.resume_required);
+    assert_string_equal(s.best, "");
+    start_plan_destroy(&plan);
+}
+
+/* The worker is told the effective spec and all that a rollback left. */
+static void
+test_start_plan_tells_changes(void **ctx)
+{
+    struct start_plan *plan = start_plan_create();
+    struct store_job row = {0};
+    struct view_start s;
+    struct job *job;
+    struct err err;
+
+    (void)ctx;
+    view_init(VIEW_ID_job, &row.view);
+    row.view.state = "starting";
+    row.view.guard_rollbacks = 2;
+    row.spec = "{\"seed\": 1}";
+    row.changes = "[{\"change\":\"{\\\"amp\\\":{}}\"}]";
+    row.skip_windows = "[7,2]";
+    row.start_scale = 512;
+    job = job_create(&row, NULL);
+    start_plan_read(plan, job);
+    assert_int_equal(start_plan_choose(plan, &none, 0, false, &err), 0);
+    start_plan_fill(plan, job, "/dir", "cpu", &s);
+    assert_string_equal(s.spec, "{\"seed\": 1, \"amp\": {}}");
+    assert_string_equal(s.changes, row.changes);
+    assert_int_equal(s.skip_windows.n, 2);
+    assert_int_equal(s.skip_windows.v[0], 7);
+    assert_true(s.scale == 512);
+    assert_int_equal(s.guard_rollbacks, 2);
+    job_destroy(&job);
+    start_plan_destroy(&plan);
+}
+
 static void
 test_start_plan_from_scratch(void **ctx)
 {
@@ -172,6 +223,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_start_plan_newest_first),
         cmocka_unit_test(test_start_plan_from_scratch),
+        cmocka_unit_test(test_start_plan_back_to_the_start),
+        cmocka_unit_test(test_start_plan_tells_changes),
         cmocka_unit_test(test_start_plan_rollback_is_exact),
         cmocka_unit_test(test_start_plan_what_a_rollback_names),
         cmocka_unit_test(test_start_plan_names_of_directories),

@@ -302,6 +302,7 @@ test_store_migrate_from_2(void **state)
     struct store_bench *b = *state;
     static struct seen_rows seen;
     struct view_query q;
+    struct store_job job = store_bench_make_job("old");
     struct store_rollback r = {.job = 1,
                                .attempt = 1,
                                .uid = -1,
@@ -314,6 +315,7 @@ test_store_migrate_from_2(void **state)
     make_version(b, "tests/support/schema_2.sql", rows_2);
     store_bench_open(b);
     b->seen = &seen;
+    job.view.id = 1;
     view_init(VIEW_ID_query, &q);
     store_query(b->store, MESSAGE_ID_rollbacks, 1, &q, on_went_back, b);
     store_bench_settle(b);
@@ -321,7 +323,8 @@ test_store_migrate_from_2(void **state)
     assert_int_equal(seen.went_back.row, 3);
     assert_string_equal(seen.checkpoint, "it000000002-a1");
     assert_false(seen.went_back.policy_changed);
-    store_add_rollback(b->store, &r, store_bench_on_done, b);
+    store_update_job(b->store, &job, &r, -1, "queued", "", store_bench_on_done,
+                     b);
     store_bench_settle(b);
     assert_int_equal(b->rc, 0);
     q.after_row = 3;
@@ -335,7 +338,8 @@ test_store_migrate_from_2(void **state)
     assert_string_equal(seen.checkpoint, "");
     /* A checkpoint of nobody is refused, and nothing is written. */
     r.checkpoint = 99;
-    store_add_rollback(b->store, &r, store_bench_on_done, b);
+    store_update_job(b->store, &job, &r, -1, "queued", "", store_bench_on_done,
+                     b);
     store_bench_settle(b);
     assert_int_equal(b->rc, ERR_NOTFOUND);
     store_find_incident(b->store, 5, on_incident, b);

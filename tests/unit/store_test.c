@@ -134,12 +134,13 @@ test_store_final_job_never_changes(void **state)
     job.view.id = id;
     job.view.state = "completed";
     job.view.iteration = job.view.updates = 5;
-    store_update_job(b->store, &job, -1, "state", "done", store_bench_on_done,
-                     b);
+    store_update_job(b->store, &job, NULL, -1, "state", "done",
+                     store_bench_on_done, b);
     store_bench_settle(b);
     assert_int_equal(b->rc, 0);
     job.view.state = "failed";
-    store_update_job(b->store, &job, -1, "state", "no", store_bench_on_done, b);
+    store_update_job(b->store, &job, NULL, -1, "state", "no",
+                     store_bench_on_done, b);
     store_bench_settle(b);
     assert_int_equal(b->rc, ERR_STATE);
     store_find_job(b->store, id, on_found, b);
@@ -220,7 +221,8 @@ test_store_survives_reopening(void **state)
     job.view.id = id;
     job.view.state = "running";
     job.view.attempt = 1;
-    store_update_job(b->store, &job, -1, "state", "", store_bench_on_done, b);
+    store_update_job(b->store, &job, NULL, -1, "state", "", store_bench_on_done,
+                     b);
     store_bench_settle(b);
     assert_int_equal(b->rc, 0);
     store_bench_close(b);
