@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A run that is lost is ended by a guard, and says so (C19)."""
+"""What guards do to a job: fail it (C19), pause it, send it back changed."""
 import json
 import os
 import struct
@@ -10,19 +10,25 @@ sys.path.insert(0, os.path.join(os.environ["TRAIND_SOURCE"], "tests/support"))
 from scenario import Daemon, check, check_ledger, equal, main, npy
 
 
-def weight(path, value):
-    head = json.dumps({"fc.weight": {"dtype": "F32", "shape": [1, 1],
-                                     "data_offsets": [0, 4]}}).encode()
+def tensors(values, path):
+    """A safetensors file: name -> (shape, numbers)."""
+    head, data = {}, b""
+    for name, (shape, numbers) in sorted(values.items()):
+        raw = struct.pack(f"<{len(numbers)}f", *numbers)
+        head[name] = {"dtype": "F32", "shape": shape,
+                      "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
     with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(head)) + head +
-                struct.pack("<f", value))
+        f.write(struct.pack("<Q", len(text)) + text + data)
 
 
 def c19_spec(folder, dtype, **changes):
     """y = w x with an x that no step can use."""
     npy(f"{folder}/x.npy", "<f4", (1, 1), [3e38])
     npy(f"{folder}/y.npy", "<f4", (1, 1), [0.0])
-    weight(f"{folder}/w.safetensors", 10.0)
+    tensors({"fc.weight": ([1, 1], [10.0])}, f"{folder}/w.safetensors")
     spec = {
         "name": "c19", "threads": 1, "data": {
             "train": {"format": "npy", "input": f"{folder}/x.npy",
@@ -68,4 +74,126 @@ def who_wants_may_go_on():
         check_ledger(d, job)
 
 
-main(lost_runs_end, who_wants_may_go_on)
+def line_spec(folder, values, **changes):
+    """y = w x over samples in their order, one to a batch."""
+    npy(f"{folder}/lx.npy", "<f4", (len(values), 1), values)
+    npy(f"{folder}/ly.npy", "<f4", (len(values), 1), [0.0] * len(values))
+    spec = c19_spec(folder, "float32", **changes)
+    spec["data"] = {"train": {"format": "npy", "input": f"{folder}/lx.npy",
+                              "target": f"{folder}/ly.npy"},
+                    "batch_size": 1, "shuffle": False}
+    spec["optimizer"]["sgd"]["lr"] = 0.0
+    return spec
+
+
+NAN = float("nan")
+
+
+def a_pause_waits_for_a_person():
+    """paused with a checkpoint; resumed it goes on to its end"""
+    with Daemon() as d:
+        job = d.submit(line_spec(
+            d.dir, [1.0, 1.0, NAN, NAN, 1.0, 1.0], train={"epochs": 1},
+            guard=[{"when": {"consecutive_skips": 2}, "do": "pause"}]))
+        s = d.wait_state(job, "paused")
+        check("2 updates in a row were skipped" in s["reason"], s["reason"])
+        equal((s["iteration"], s["updates"], s["skips"]), (4, 2, 2),
+              "counters")
+        equal([c["iteration"] for c in d.json("checkpoints", job)], [4],
+              "checkpoints")
+        d.ctl("resume", job)
+        s = d.wait_state(job, "completed")
+        equal((s["iteration"], s["updates"], s["skips"]), (6, 4, 2),
+              "counters")
+        check_ledger(d, job)
+
+
+def bad_batches_are_passed_over():
+    """back to the last checkpoint, on without them, as long as before"""
+    with Daemon() as d:
+        job = d.submit(line_spec(
+            d.dir, [1.0, 1.0, NAN, NAN, 3.0, 3.0], train={"epochs": 1},
+            checkpoint={"every_updates": 2}, guard=[
+                {"when": {"consecutive_skips": 2}, "do": "rollback",
+                 "with": {"skip_batches": True}}]))
+        s = d.wait_state(job, "completed", "failed")
+        equal((s["state"], s["iteration"], s["updates"], s["skips"]),
+              ("completed", 6, 6, 0), s["reason"])
+        equal((s["rollbacks"], s["guard_rollbacks"], s["policy_changed"]),
+              (1, 1, False), "rollbacks")
+        losses = [m["loss"] for m in d.json("metrics", job)]
+        equal(losses, [100.0, 100.0, 900.0, 900.0, 100.0, 100.0], "losses")
+        check_ledger(d, job)
+
+
+def rollbacks_are_bounded():
+    """max_rollbacks of them, then exit 9"""
+    with Daemon() as d:
+        spec = line_spec(
+            d.dir, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], train={"epochs": 1},
+            guard={"max_rollbacks": 2, "rules": [
+                {"when": {"loss_above": 300}, "do": "rollback",
+                 "with": {"skip_batches": True}}]})
+        job = d.submit(spec)
+        s = d.wait_state(job, "completed", "failed")
+        equal((s["state"], s["exit_code"], s["guard_rollbacks"]),
+              ("failed", 9, 2), s["reason"])
+        check("guard.max_rollbacks allows 2" in s["reason"], s["reason"])
+        check_ledger(d, job)
+
+
+def a_lower_scale_is_begun_with():
+    """half of what the checkpoint had, told as set"""
+    with Daemon() as d:
+        spec = line_spec(
+            d.dir, [1.0, 2.0, 3.0, 4.0], train={"epochs": 1},
+            amp={"dtype": "float16", "scaler": {"init_scale": 64}},
+            guard={"max_rollbacks": 1, "rules": [
+                {"when": {"loss_above": 300}, "do": "rollback",
+                 "with": {"lower_scale": 0.5}}]},
+            checkpoint={"every_updates": 1})
+        job = d.submit(spec)
+        s = d.wait_state(job, "completed", "failed")
+        equal((s["state"], s["guard_rollbacks"], s["policy_changed"]),
+              ("failed", 1, False), s["reason"])
+        rows = d.json("scale", job)
+        equal([(r["cause"], r["before"], r["after"]) for r in rows],
+              [("set", 64.0, 32.0)], "scale")
+        check_ledger(d, job)
+
+
+def c08_spec(folder):
+    """fc1 makes 67072 of it, which fc2 would read as float16."""
+    npy(f"{folder}/x.npy", "<f4", (1, 2), [256.0, 256.0])
+    npy(f"{folder}/y.npy", "<f4", (1, 1), [0.0])
+    tensors({"fc1.weight": ([2, 2], [128, 131, 0.5, 0.25]),
+             "fc1.bias": ([2], [0, 0]), "fc2.bias": ([1], [0]),
+             "fc2.weight": ([1, 2], [0.01, 0.01])}, f"{folder}/w.safetensors")
+    return {
+        "name": "c08", "threads": 1, "data": {
+            "train": {"format": "npy", "input": f"{folder}/x.npy",
+                      "target": f"{folder}/y.npy"}, "batch_size": 1},
+        "initial_weights": f"{folder}/w.safetensors",
+        "model": [{"name": "fc1", "linear": {"out_features": 2}}, "relu",
+                  {"name": "fc2", "linear": {"out_features": 1}}],
+        "loss": "mse", "optimizer": {"sgd": {"lr": 0.0}},
+        "amp": {"dtype": "float16"}, "train": {"epochs": 9}, "guard": "auto"}
+
+
+def float16_repairs_itself():
+    """C08 with guard: auto: one rollback, two layers in float32, no skip"""
+    with Daemon() as d:
+        job = d.submit(c08_spec(d.dir))
+        s = d.wait_state(job, "completed", "failed")
+        equal((s["state"], s["iteration"], s["skips"]), ("completed", 9, 0),
+              s["reason"])
+        equal((s["rollbacks"], s["guard_rollbacks"], s["policy_changed"]),
+              (1, 1, True), "rollbacks")
+        check("fc1" in s["difference"] and "fc2" in s["difference"],
+              s["difference"])
+        check_ledger(d, job)
+
+
+main(lost_runs_end, who_wants_may_go_on, a_pause_waits_for_a_person,
+     bad_batches_are_passed_over, rollbacks_are_bounded,
+     a_lower_scale_is_begun_with, float16_repairs_itself)
