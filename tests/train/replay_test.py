@@ -279,6 +279,29 @@ def a_full_disk():
     shutil.rmtree(folder)
 
 
+def killed_while_keeping():
+    """half an incident is none: the next attempt sweeps it, and goes on"""
+    folder = tempfile.mkdtemp(prefix="traind-r-data-")
+    with Job(c08(folder, "float16")) as job:
+        for point in ("incident.before_weights", "ckpt.before_fsync:2",
+                      "incident.before_manifest", "ckpt.before_rename"):
+            a = job.run(env={"TRAIND_FAILPOINT": point})
+            equal(a.status, -9, "killed")
+            equal([n.startswith(".tmp-") for n in names(job)], [True], point)
+            equal(a.events("incident"), [], "nobody was told")
+        a = job.run()
+        equal(a.status, 0, a.stderr())
+        equal(names(job), [e["name"] for e in a.events("incident")], "swept")
+        for name in names(job):
+            header, _ = replay(os.path.join(job.dir, "incidents", name))
+            equal(header["bits"], "same", name)
+        # Whole, and its event lost: it counts, and goes when it is oldest.
+        a = job.run(env={"TRAIND_FAILPOINT": "ckpt.after_rename"})
+        equal(a.status, -9, "killed")
+        equal(len(names(job)), 5, "one more")
+    shutil.rmtree(folder)
+
+
 def the_oldest_goes():
     """each removal is an event"""
     folder = tempfile.mkdtemp(prefix="traind-r-data-")
@@ -327,5 +350,5 @@ def ranges_of_a_checkpoint():
 
 if __name__ == "__main__":
     main(the_same_bits, a_bad_pixel, c08_in_numbers, another_backend,
-         damage_is_named, nothing_is_kept, a_full_disk, the_oldest_goes,
-         ranges_of_a_checkpoint)
+         damage_is_named, nothing_is_kept, a_full_disk, killed_while_keeping,
+         the_oldest_goes, ranges_of_a_checkpoint)

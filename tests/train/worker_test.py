@@ -70,9 +70,9 @@ def final(job):
     return job.weights(name), state
 
 
-def reference():
+def reference(**changes):
     """The run that was never disturbed."""
-    with Job(spec()) as job:
+    with Job(spec(**changes)) as job:
         a = job.start()
         sums_up(a, "completed", 0)
         return final(job)
@@ -299,19 +299,24 @@ def test_kill_anywhere_and_resume():
 
 
 def test_failpoints_and_resume():
-    """Killed at the worst places of a checkpoint and of the events file."""
-    want = reference()
-    for place in ("ckpt.half_data:2", "ckpt.before_fsync:9",
+    """Killed at the worst places of a checkpoint, of a kept incident (which is
+    written as checkpoints are) and of the events file."""
+    checkpoint = ("ckpt.half_data:2", "ckpt.before_fsync:9",
                   "ckpt.before_manifest:3", "ckpt.before_rename:2",
-                  "ckpt.after_rename:2", "events.torn_line:4=EIO"):
-        with Job(spec()) as job:
-            a = job.start(env={"TRAIND_FAILPOINT": place})
-            equal(a.wait(), -signal.SIGKILL, f"{place}: exit status")
-            seqs = [e["seq"] for e in a.events()]
-            equal(seqs, list(range(1, len(seqs) + 1)), f"{place}: seq")
-            b = job.start(resume=job.checkpoints()[::-1])
-            sums_up(b, "completed", 0)
-            equal(final(job), want, place)
+                  "ckpt.after_rename:2", "events.torn_line:4=EIO")
+    incident = ("incident.before_weights", "incident.before_manifest:2",
+                "ckpt.half_data:2", "ckpt.before_rename")
+    for keep, places in ((0, checkpoint), (8, incident)):
+        want = reference(diagnose={"keep": keep})
+        for place in places:
+            with Job(spec(diagnose={"keep": keep})) as job:
+                a = job.start(env={"TRAIND_FAILPOINT": place})
+                equal(a.wait(), -signal.SIGKILL, f"{place}: exit status")
+                seqs = [e["seq"] for e in a.events()]
+                equal(seqs, list(range(1, len(seqs) + 1)), f"{place}: seq")
+                b = job.start(resume=job.checkpoints()[::-1])
+                sums_up(b, "completed", 0)
+                equal(final(job), want, place)
 
 
 def test_stop_and_resume_many_times():
