@@ -9,6 +9,7 @@
 
 #include "daemon/change.h"
 #include "proto/spec.h"
+#include "proto/spec_changes.h"
 
 /* More are never tried: with so many damaged ones it is time to ask. */
 #define MAX_RESUME 64
@@ -21,6 +22,7 @@ struct start_plan {
     char *spec;       /* owned: the effective one */
     int64_t *windows; /* owned */
     int n_windows;
+    char *changes; /* owned: those of the policy, for the record */
     int spec_rc;
     char why[ERR_SENTENCE_MAX]; /* there is no spec */
     const char *best;           /* borrowed from v */
@@ -64,6 +66,7 @@ start_plan_destroy(struct start_plan **plan)
     clear(*plan);
     free((*plan)->spec);
     free((*plan)->windows);
+    free((*plan)->changes);
     free(*plan);
     *plan = NULL;
 }
@@ -181,11 +184,13 @@ start_plan_read(struct start_plan *plan, const struct job *job)
 
     free(plan->spec);
     free(plan->windows);
+    free(plan->changes);
     err_clear(&err);
     plan->spec_rc = change_effective(&job->row, &plan->spec, &err);
     snprintf(plan->why, sizeof(plan->why), "%s", err.msg);
     plan->windows =
         change_read_windows(job->row.skip_windows, &plan->n_windows);
+    plan->changes = spec_changes_tell(job->row.changes);
 }
 
 void
@@ -221,6 +226,6 @@ start_plan_fill(const struct start_plan *plan, const struct job *job,
     out->scale = job->row.start_scale;
     out->skip_windows.v = plan->windows;
     out->skip_windows.n = plan->n_windows;
-    out->changes = job->row.changes;
+    out->changes = plan->changes != NULL ? plan->changes : "";
     out->guard_rollbacks = job->row.view.guard_rollbacks;
 }

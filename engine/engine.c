@@ -211,6 +211,7 @@ make_keeper(struct engine *e, const struct engine_options *o, struct err *err)
         .directory = e->directory,
         .attempt = o->attempt,
         .policy = e->policy,
+        .policy_history = o->policy_history,
         .spec_hash = policy_hash_spec(e->spec),
         .best = "",
     };

@@ -39,8 +39,10 @@ struct engine_options {
      * and data that is passed over: pairs of a position and how many. */
     double scale;
     const int64_t *skip_windows;
-    int n_skip_windows;      /* numbers in it */
-    int64_t guard_rollbacks; /* that guards asked for so far */
+    int n_skip_windows;         /* numbers in it */
+    int64_t guard_rollbacks;    /* that guards asked for so far */
+    const char *policy_history; /* JSON text for the weights' metadata: changes
+                                   of policy so far; borrowed, "" for none */
 };
 
 /* The spec (paths resolved) is borrowed until engine_close(). Checkpoints that

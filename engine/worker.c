@@ -125,6 +125,7 @@ train(struct attempt *a, enum event_outcome *outcome, struct err *err)
         .skip_windows = s->skip_windows.v,
         .n_skip_windows = s->skip_windows.n,
         .guard_rollbacks = s->guard_rollbacks,
+        .policy_history = s->changes,
     };
     int rc = parse_spec(a, err);
 

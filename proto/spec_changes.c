@@ -145,3 +145,28 @@ spec_changes_any(const char *list)
     json_decref(json);
     return any;
 }
+
+char *
+spec_changes_tell(const char *list)
+{
+    json_t *json = load(list), *told = json_array();
+    char *text = NULL;
+
+    for (size_t i = 0; i < json_array_size(json); i++) {
+        const json_t *entry = json_array_get(json, i);
+
+        if (!is_plain(entry))
+            json_array_append_new(
+                told, json_pack("{sO sO sO sO}", "attempt",
+                                json_object_get(entry, "attempt"), "iteration",
+                                json_object_get(entry, "iteration"), "cause",
+                                json_object_get(entry, "cause"), "difference",
+                                json_object_get(entry, "difference")));
+    }
+    if (told != NULL)
+        text = json_array_size(told) > 0 ? json_dumps(told, JSON_COMPACT)
+                                         : strdup("");
+    json_decref(told);
+    json_decref(json);
+    return text;
+}

@@ -45,6 +45,11 @@ int spec_changes_apply(const char *text, size_t len, const char *list,
 bool spec_changes_last(const char *list, struct spec_changes_entry *out);
 void spec_changes_fini(struct spec_changes_entry *entry);
 
+/* What goes with the weights: a JSON list of attempt, iteration, cause and
+ * difference of each change of the policy; "" when there was none. malloc'd;
+ * NULL: no memory. */
+char *spec_changes_tell(const char *list);
+
 /* Did any entry change the policy? */
 bool spec_changes_any(const char *list);
 

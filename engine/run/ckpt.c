@@ -86,9 +86,14 @@ static int
 write_tensors(struct writer *w, enum ckpt_manifest_file which)
 {
     const struct ckpt_tensors *tensors = &w->list[which];
+    const char *history = w->args->policy_history;
+    const bool changed = history != NULL && history[0] != '\0';
     const struct safetensors_pair metadata[] = {
         {"format", "pt"}, /* what PyTorch's tools look for */
         {"policy", w->args->policy != NULL ? w->args->policy : ""},
+        /* The flag goes wherever the weights go. */
+        {"policy_changed", "true"},
+        {"policy_history", changed ? history : ""},
     };
     const char *file = ckpt_manifest_file_name(which);
     const int fd = ckpt_dir_create_file(w->dir, file, tensors->n_bytes, w->err);
@@ -96,8 +101,8 @@ write_tensors(struct writer *w, enum ckpt_manifest_file which)
 
     if (fd < 0)
         return fd;
-    rc = safetensors_write(fd, tensors->entry, tensors->n, metadata, 2,
-                           w->manifest.file[which].digest,
+    rc = safetensors_write(fd, tensors->entry, tensors->n, metadata,
+                           changed ? 4 : 2, w->manifest.file[which].digest,
                            &w->manifest.file[which].n_bytes, w->err);
     if (rc < 0) {
         close(fd);

@@ -47,6 +47,9 @@ struct ckpt_write_args {
     const char *directory; /* ".../checkpoints", made when missing */
     int64_t attempt;
     const char *policy; /* JSON text */
+    /* JSON text of the changes of policy that led here, for the metadata of
+     * the weights; NULL or "": none, it is the run that was submitted. */
+    const char *policy_history;
     uint64_t spec_hash;
     bool has_metric;
     double metric;

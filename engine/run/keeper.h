@@ -18,7 +18,8 @@ struct keeper_options {
     const struct spec *spec; /* borrowed, outlives the keeper */
     const char *directory;   /* ".../checkpoints" */
     int64_t attempt;
-    const char *policy; /* borrowed, outlives the keeper */
+    const char *policy;         /* borrowed, outlives the keeper; so the next */
+    const char *policy_history; /* see ckpt_write_args */
     uint64_t spec_hash;
     const char *const *keep; /* of the live line, oldest first */
     int n_keep;

@@ -8,6 +8,7 @@ when the daemon dies at the worst moment.
 """
 import json
 import os
+import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["TRAIND_SOURCE"], "tests/support"))
@@ -26,6 +27,11 @@ def train_and_pause(d, **changes):
     d.ctl("pause", job)
     good = [c for c in d.json("checkpoints", job) if c["cause"] == "periodic"]
     return job, good[len(good) // 2]
+
+
+def metadata(raw):
+    return json.loads(raw[8:8 + struct.unpack("<Q", raw[:8])[0]])[
+        "__metadata__"]
 
 
 def rollback(d, job, to, **args):
@@ -92,6 +98,19 @@ def another_policy_needs_consent():
               (False, True, to["name"], "by a person"), "attempts")
         check("bfloat16" in second["difference"], second)
         equal(json.loads(second["policy"])["dtype"], "bfloat16", "policy")
+        # The flag goes with the weights, also out of the house.
+        kept = [metadata(d.checkpoint_files(job, name)["model.safetensors"])
+                for name in (to["name"], s["checkpoint"])]
+        check("policy_changed" not in kept[0], kept[0])
+        equal(kept[1]["policy_changed"], "true", "of the later weights")
+        history, = json.loads(kept[1]["policy_history"])
+        equal((history["attempt"], history["iteration"],
+               history["difference"]),
+              (2, to["iteration"], done["difference"]), "their history")
+        out = f"{d.dir}/out.safetensors"
+        d.ctl("export", "--to", out, job)
+        with open(out, "rb") as f:
+            equal(metadata(f.read()), kept[1], "exported")
         # It goes on under the new policy, whatever happens.
         d.kill()
         d.start()

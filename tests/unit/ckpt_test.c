@@ -150,6 +150,8 @@ test_ckpt_model_names(void **state)
     memcpy(&tracked, e->data, sizeof(tracked));
     assert_int_equal(tracked, 98);
     assert_string_equal(safetensors_metadata(f, "policy"), POLICY);
+    assert_null(safetensors_metadata(f, "policy_changed"));
+    assert_null(safetensors_metadata(f, "policy_history"));
     safetensors_close(&f);
     path_of(p, NAME_100, "optimizer.safetensors", path);
     assert_int_equal(safetensors_open(path, &f, &err), 0);
@@ -157,6 +159,32 @@ test_ckpt_model_names(void **state)
     assert_non_null(safetensors_find(f, "m.0.weight"));
     assert_non_null(safetensors_find(f, "v.0.bias"));
     safetensors_close(&f);
+}
+
+/* Weights of a run whose policy was changed say so, in every file of them. */
+static void
+test_ckpt_policy_history(void **state)
+{
+    static const char history[] = "[{\"difference\":\"amp.dtype\"}]";
+    static const char *const files[] = {"model.safetensors",
+                                        "optimizer.safetensors"};
+    struct place *p = *state;
+    struct safetensors *f;
+    struct ckpt_info info;
+    char path[PATH_MAX];
+    struct err err;
+
+    p->args.policy_history = history;
+    write_one(p, 100);
+    for (int i = 0; i < 2; i++) {
+        path_of(p, NAME_100, files[i], path);
+        assert_int_equal(safetensors_open(path, &f, &err), 0);
+        assert_string_equal(safetensors_metadata(f, "policy_changed"), "true");
+        assert_string_equal(safetensors_metadata(f, "policy_history"), history);
+        safetensors_close(&f);
+    }
+    assert_int_equal(ckpt_read(p->ckpt, NAME_100, p->other, &info, &err), 0);
+    ckpt_info_fini(&info);
 }
 
 static void
@@ -442,6 +470,7 @@ main(void)
         TEST(test_ckpt_state_text),
         TEST(test_ckpt_model_names),
         TEST(test_ckpt_no_moments_no_metric),
+        TEST(test_ckpt_policy_history),
         TEST(test_ckpt_exists),
         TEST(test_ckpt_misuse),
         TEST(test_ckpt_other_model),
