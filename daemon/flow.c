@@ -203,7 +203,13 @@ flow_started(struct job *job)
     if (job->intent == JOB_INTENT_ROLLBACK)
         return;
     job->row.resume_checkpoint = 0;
-    job->row.start_scale = (double)NAN;
+}
+
+void
+flow_checkpointed(struct job *job)
+{
+    if (job->intent != JOB_INTENT_ROLLBACK)
+        job->row.start_scale = (double)NAN;
 }
 
 static void
@@ -228,7 +234,9 @@ on_event(void *ctx, struct job *job, const struct event *event)
     job_apply_event(job, event, now_ms(d));
     if (event->kind == EVENT_STARTED)
         on_started(d, job);
-    else if (event->kind == EVENT_CHECKPOINT && job->writes == 0)
+    if (event->kind == EVENT_CHECKPOINT)
+        flow_checkpointed(job);
+    if (event->kind == EVENT_CHECKPOINT && job->writes == 0)
         job_update(job, "", &quiet); /* numbers that survive a crash */
     waiters_event(&d->waiters, d->store, job, event);
     subscribe_event(&d->subscribe, job, event);

@@ -38,6 +38,9 @@ int flow_rollback(struct daemon *d, struct job *job, int64_t uid,
 
 /* An attempt has said that it has begun: what was kept for it is used up. */
 void flow_started(struct job *job);
+/* There is a checkpoint of it: a loss scale that was set is kept in that, and
+ * no further attempt begins with it. */
+void flow_checkpointed(struct job *job);
 
 /* How an attempt ended: by a worker of ours, or found at a restart. */
 struct flow_end {

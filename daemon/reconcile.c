@@ -122,8 +122,10 @@ on_event(void *ctx, const struct event *event, bool replay)
     job_apply_event(o->job, event, now_ms(o));
     if (event->kind == EVENT_STARTED)
         flow_started(o->job);
-    if (event->kind == EVENT_CHECKPOINT)
+    if (event->kind == EVENT_CHECKPOINT) {
         o->end.progress = true;
+        flow_checkpointed(o->job);
+    }
     if (event->kind == EVENT_FINISHED) {
         o->end.facts.finished = true;
         o->end.facts.outcome = event->u.finished.outcome;

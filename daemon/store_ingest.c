@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of a worker become rows: each exactly once, by sequence number. */
+/* Events of a worker become rows: each exactly once, by sequence number.
+ * lines: a short function for each kind of event, and the line that lives. */
 #include "daemon/store_private.h"
 #include "daemon/store_write.h"
 
@@ -151,6 +152,23 @@ switch_line(struct store_op *op, struct store_conn *conn,
     return op->rc == 0;
 }
 
+/* A scale that was set at the start of an attempt comes after the checkpoint,
+ * of attempt `writer`, that it began with, though of the same iteration. */
+static bool
+abandon_set(struct store_op *op, struct store_conn *conn,
+            const struct ingest_args *a, int64_t iteration, int64_t writer)
+{
+    static const char sql[] =
+        "UPDATE scale_event SET live = 0 WHERE job = ? AND iteration = ? AND"
+        " cause = 'set' AND attempt > ? AND attempt < ? AND live = 1";
+    sqlite3_stmt *stmt = store_sql_prepare(op, conn, sql);
+
+    if (stmt == NULL)
+        return false;
+    store_sql_bind(stmt, "iiii", a->job, iteration, writer, a->attempt);
+    return store_sql_run(op, stmt);
+}
+
 static bool
 set_live_line(struct store_op *op, struct store_conn *conn,
               const struct ingest_args *a, const struct event *e)
@@ -165,6 +183,7 @@ set_live_line(struct store_op *op, struct store_conn *conn,
     if (writer > 0 && !live && !switch_line(op, conn, a, writer, e->iteration))
         return false;
     return abandon_after(op, conn, a->job, a->attempt, e->iteration) &&
+           abandon_set(op, conn, a, e->iteration, writer) &&
            store_choose_best(op, conn, a->job);
 }
 

@@ -7,7 +7,8 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["TRAIND_SOURCE"], "tests/support"))
-from scenario import Daemon, check, check_ledger, equal, main, npy
+from scenario import (Daemon, blobs, check, check_ledger, equal, main,
+                      mlp_spec, npy, wait_for)
 
 
 def tensors(values, path):
@@ -194,6 +195,44 @@ def float16_repairs_itself():
         check_ledger(d, job)
 
 
+def a_set_scale_outlives_the_worker():
+    """until there is a checkpoint that has it, each attempt begins with it"""
+    with Daemon(config="[jobs]\nmax_lost_attempts = 1000\n") as d:
+        blobs(d.dir)
+        job = d.submit(mlp_spec(
+            d.dir, train={"epochs": 1000000}, evaluate={"every_updates": 0},
+            checkpoint={"every_updates": 0, "keep": 9}))
+        d.wait_iteration(job, 50)
+        d.ctl("pause", job)
+        last = d.json("checkpoints", job)[-1]
+        answer = d.ask("rollback", job=str(job), to=str(last["id"]),
+                       scale=4096)
+        check(answer["ok"], answer)
+        for attempt in (2, 3):
+            wait_for("the attempt to train", lambda a=attempt: (
+                lambda s: s["attempt"] == a and
+                s["iteration"] > last["iteration"] + 20)(d.status(job)))
+            d.kill_workers()
+        d.wait_iteration(job, last["iteration"] + 20)
+        wait_for("attempt 4", lambda: d.status(job)["attempt"] == 4)
+        wait_for("its first step", lambda: d.sql(
+            "SELECT count(*) FROM metric WHERE job = ? AND attempt = 4",
+            job) != [(0,)])
+        d.ctl("pause", job)
+        equal(d.sql("SELECT attempt, after FROM scale_event WHERE job = ? AND"
+                    " cause = 'set' AND live = 1", job), [(4, 4096.0)], "set")
+        # The pause has kept it: from now on the scale is the checkpoint's.
+        d.ctl("resume", job)
+        wait_for("attempt 5", lambda: d.sql(
+            "SELECT count(*) FROM metric WHERE job = ? AND attempt = 5",
+            job) != [(0,)])
+        d.ctl("pause", job)
+        equal(d.sql("SELECT attempt FROM scale_event WHERE job = ? AND"
+                    " cause = 'set' AND live = 1", job), [(4,)], "set once")
+        check_ledger(d, job)
+
+
 main(lost_runs_end, who_wants_may_go_on, a_pause_waits_for_a_person,
      bad_batches_are_passed_over, rollbacks_are_bounded,
-     a_lower_scale_is_begun_with, float16_repairs_itself)
+     a_lower_scale_is_begun_with, float16_repairs_itself,
+     a_set_scale_outlives_the_worker)
