@@ -6,12 +6,62 @@
 
 #include "ctl/cmd.h"
 #include "ctl/rangetable.h"
+#include "ctl/specfile.h"
 #include "ctl/weights.h"
+#include "proto/spec_merge.h"
 
 struct place {
     struct weights weights;
-    char checkpoint[PATH_MAX], spec[PATH_MAX];
+    char checkpoint[PATH_MAX];
+    char *spec; /* owned: the text, with all changes since */
 };
+
+/* ---- the spec as it is by now ---------------------------------------------*/
+
+static int
+merge_change(void *ctx, const void *view, struct err *err)
+{
+    const struct view_went_back *w = view;
+    struct place *p = ctx;
+    char *more = NULL;
+    int rc;
+
+    if (w->change[0] == '\0')
+        return 0;
+    rc = spec_merge(p->spec, strlen(p->spec), w->change, &more, err);
+    if (rc < 0)
+        return rc;
+    free(p->spec);
+    p->spec = more;
+    return 0;
+}
+
+static int
+read_spec(struct session *s, const struct view_job *job, const char *ref,
+          struct place *p, struct err *err)
+{
+    struct specfile file = {0};
+    struct view_query query;
+    char path[PATH_MAX];
+    int rc;
+
+    if (snprintf(path, PATH_MAX, "%s/spec.json", job->directory) >= PATH_MAX)
+        return err_set(err, ERR_PROTO, "the job's directory is too long");
+    rc = specfile_read(&file, path, NULL, 0, err);
+    if (rc == 0) {
+        p->spec = file.text;
+        file.text = NULL;
+    }
+    specfile_fini(&file);
+    if (rc < 0 || job->rollbacks == 0)
+        return rc;
+    view_init(VIEW_ID_query, &query);
+    query.job = ref;
+    query.all_lines = true;
+    return session_many(s, MESSAGE_ID_rollbacks, &query, merge_change, p, err);
+}
+
+/* ---- the checkpoint -------------------------------------------------------*/
 
 /* A running job that has none yet makes one. */
 static int
@@ -62,9 +112,7 @@ find_place(struct session *s, const char *ref, struct place *p, struct err *err)
     if (rc < 0)
         return rc;
     snprintf(id, sizeof(id), "%" PRId64, held.job.id);
-    if (snprintf(p->spec, PATH_MAX, "%s/spec.json", held.job.directory) >=
-        PATH_MAX)
-        rc = err_set(err, ERR_PROTO, "the job's directory is too long");
+    rc = read_spec(s, &held.job, id, p, err);
     if (rc == 0)
         rc = find_checkpoint(s, &held.job, id, p, err);
     call_held_job_fini(&held);
@@ -83,11 +131,12 @@ run_ranges(struct session *s, struct err *err)
     if (rc == 0)
         rc = find_place(s, ref, p, err);
     if (rc == 0) {
-        const char *const words[] = {"--ranges", p->checkpoint, "--spec",
-                                     p->spec};
-        rc = rangetable_show(s, words, 4, err);
+        const char *const words[] = {"--ranges", p->checkpoint, "--spec", "-"};
+        rc = rangetable_show(s, words, 4, p->spec, err);
     }
     free(ref);
+    if (p != NULL)
+        free(p->spec);
     free(p);
     return rc;
 }

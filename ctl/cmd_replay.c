@@ -51,7 +51,7 @@ run_replay(struct session *s, struct err *err)
         rc = find_incident(s, word, path, err);
     else if (snprintf(path, sizeof(path), "%s", word) >= PATH_MAX)
         rc = err_set(err, ERR_USAGE, "the path is too long");
-    return rc < 0 ? rc : rangetable_show(s, words, 2, err);
+    return rc < 0 ? rc : rangetable_show(s, words, 2, "", err);
 }
 
 const struct cmd cmd_replay = {

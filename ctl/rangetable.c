@@ -491,7 +491,7 @@ show(struct session *s, const struct answer *a, struct err *err)
 
 int
 rangetable_show(struct session *s, const char *const *words, int n,
-                struct err *err)
+                const char *input, struct err *err)
 {
     struct words *w = calloc(1, sizeof(*w));
     struct answer a = {0};
@@ -504,7 +504,8 @@ rangetable_show(struct session *s, const char *const *words, int n,
     if (rc == 0)
         rc = make_words(s, words, n, w, err);
     if (rc == 0)
-        rc = status = program_run(w->at, NULL, 0, keep_bytes, &a, err);
+        rc = status =
+            program_run(w->at, input, strlen(input), keep_bytes, &a, err);
     /* What else it may end with, it has given the reason for. */
     if (rc == 0 || (rc == EXIT_DIFFERENT && a.n > 0)) {
         rc = read_replay(&a, err);

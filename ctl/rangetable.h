@@ -24,10 +24,11 @@
         "csv", 0, NULL, "the table, comma-separated with a heading"            \
     }
 
-/* words: what comes before the options above, n of them: "--replay", DIR. The
- * exit status: 0, 1 when a replay without changes gave other bits, that of the
- * program when it could not do it (it has said why), or negative. */
+/* words: what comes before the options above, n of them: "--replay", DIR.
+ * input: a text for the program's standard input, or "". The exit status: 0, 1
+ * when a replay without changes gave other bits, that of the program when it
+ * could not do it (it has said why), or negative. */
 int rangetable_show(struct session *s, const char *const *words, int n,
-                    struct err *err);
+                    const char *input, struct err *err);
 
 #endif

@@ -236,6 +236,7 @@ read_data(json_t *value, struct build_data *out, struct err *err)
     out->has_ignore_index = json_is_integer(ignore);
     out->ignore_index = json_integer_value(ignore);
     if (read_dims(shape, &out->rank, out->dim) < 1 || out->rank < 1 ||
+        (out->input_is_tokens && out->rank > 1) ||
         read_dims(target_shape, &out->target_rank, out->target_dim) !=
             target_elems ||
         (!out->has_ignore_index && !json_is_null(ignore)))

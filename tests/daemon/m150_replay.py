@@ -123,6 +123,22 @@ def ranges_of_a_running_job():
         d.ctl("ranges", 1, rc=2)
 
 
+def ranges_after_a_change():
+    """are those of the policy that holds by now"""
+    with Daemon() as d:
+        blobs(d.dir)
+        job = d.submit(mlp_spec(d.dir, train={"epochs": 1000000}))
+        d.wait_iteration(job, 60)
+        d.ctl("rollback", job, "--set", "amp.dtype=bfloat16",
+              "--accept-policy-change")
+        d.ctl("rollback", job, "--set", "amp.fp32_regions=[\"head\"]",
+              "--accept-policy-change")
+        header = d.json("ranges", job)["replay"]
+        equal((header["dtype"], header["regions"], header["varied"]),
+              ("bfloat16", ["head"], ""), "policy")
+        d.ctl("cancel", job)
+
+
 def another_backend():
     """other bits: exit status 1, both digests, what differs in the policy"""
     with Daemon() as d:
@@ -143,4 +159,4 @@ def another_backend():
 
 if __name__ == "__main__":
     main(by_its_number, without_a_daemon, what_is_not_kept,
-         ranges_of_a_running_job, another_backend)
+         ranges_of_a_running_job, ranges_after_a_change, another_backend)

@@ -349,6 +349,50 @@ test_incident_file_forged_is_refused(void **state)
     }
 }
 
+/* Shapes that no data have: what builds a graph of them must not see them. */
+static void
+test_incident_file_odd_shapes(void **state)
+{
+    const struct build_data odd[] = {
+        {.rank = 0, .target_elems = 1},
+        {.rank = 3,
+         .dim = {1, 2, 3},
+         .input_is_tokens = true,
+         .target_elems = 1},
+        {.rank = 1, .dim = {0}, .target_elems = 1},
+        {.rank = 1, .dim = {-4}, .target_elems = 1},
+        {.rank = 2,
+         .dim = {INT64_C(1) << 30, INT64_C(1) << 30},
+         .target_elems = 1},
+        {.rank = 1, .dim = {4}, .target_elems = 0},
+        {.rank = 1,
+         .dim = {4},
+         .target_elems = 3,
+         .target_rank = 1,
+         .target_dim = {2}},
+    };
+    struct kept *k = *state;
+    struct incident_file_weights weights;
+    struct incident_record record;
+    struct err err;
+
+    write_one(k, &weights);
+    struct incident_file *file = open_one(k);
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        struct incident_record forged = *incident_file_record(file);
+        forged.data = odd[i];
+        char *text = incident_record_print(&forged);
+        assert_non_null(text);
+        err_clear(&err);
+        assert_int_equal(
+            incident_record_parse(text, strlen(text), &record, &err), ERR_CKPT);
+        assert_string_equal(
+            err.msg, "incident.json: data: this is no shape of a sample");
+        free(text);
+    }
+    incident_file_close(&file);
+}
+
 /* Weights of another model: refused, and nothing is taken over. */
 static void
 test_incident_file_other_model(void **state)
@@ -414,6 +458,7 @@ main(void)
         T(test_incident_file_links_weights),
         T(test_incident_file_any_damage_is_named),
         T(test_incident_file_forged_is_refused),
+        T(test_incident_file_odd_shapes),
         T(test_incident_file_other_model),
         T(test_incident_file_full_disk),
     };
