@@ -8,6 +8,7 @@ when the daemon dies at the worst moment.
 """
 import json
 import os
+import socket
 import struct
 import sys
 
@@ -221,6 +222,42 @@ def back_to_the_start():
         check_ledger(d, job)
 
 
+def an_order_outlives_the_daemon():
+    """kill -9 after a person asked: carried out once, by whom and with what"""
+    with Daemon() as d:
+        blobs(d.dir)
+        for trial in range(4):
+            job = d.submit(mlp_spec(d.dir, train=ENDLESS, checkpoint=OFTEN))
+            d.wait_iteration(job, 60)
+            to = d.json("checkpoints", job)[1]
+            ask = json.dumps({"id": 1, "verb": "rollback", "args": {
+                "job": str(job), "to": to["name"], "skip_batches": 2,
+                "set": ["train.clip_grad_norm=0.25"],
+                "accept_policy_change": True}}).encode()
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(d.socket)
+                s.sendall(struct.pack(">I", len(ask)) + ask)
+                wait_for("the order to be stored", lambda: d.sql(
+                    "SELECT 1 FROM job WHERE id = ? AND changes <> '[]'", job))
+                d.kill()
+            d.start()
+            wait_for("the second line", lambda: d.sql(
+                "SELECT 1 FROM metric WHERE job = ? AND attempt > 1 AND"
+                " iteration > ?", job, to["iteration"]))
+            d.ctl("pause", job)
+            equal(d.sql("SELECT uid, to_iteration, policy_changed FROM rollback"
+                        " WHERE job = ?", job),
+                  [(os.getuid(), to["iteration"], 1)], "its record, once")
+            s = d.status(job)
+            equal((s["rollbacks"], s["policy_changed"]), (1, True), "status")
+            check("train.clip_grad_norm: 1.0 -> 0.25" in s["difference"], s)
+            state = json.loads(d.checkpoint_files(
+                job, s["checkpoint"])["state.json"])
+            equal(state["data_position"], state["iteration"] + 2, "passed over")
+            check_ledger(d, job)
+            d.ctl("cancel", job)
+
+
 # ---- guards -------------------------------------------------------------------
 
 def overflowing(folder, **changes):
@@ -340,7 +377,74 @@ def the_daemon_dies_in_between():
             check_ledger(d, job)
 
 
+LIAR = '''#!/usr/bin/env python3
+import json, os, socket, struct, sys
+job, attempt = int(sys.argv[2]), int(sys.argv[4])
+s = socket.socket(fileno=3)
+def take(n):
+    out = b""
+    while len(out) < n:
+        out += s.recv(n - len(out))
+    return out
+start = json.loads(take(struct.unpack(">I", take(4))[0]))["args"]
+def send(verb, args):
+    text = json.dumps({"verb": verb, "args": args}).encode()
+    s.sendall(struct.pack(">I", len(text)) + text)
+send("checkin", {"job": job, "attempt": attempt, "pid": os.getpid(),
+                 "version": "liar"})
+with open(os.path.dirname(os.path.realpath(__file__)) + "/lie.json") as f:
+    lie = json.load(f)
+counts = {"iteration": 0, "updates": 0, "skips": 0}
+with open(f"{start['directory']}/attempts/{attempt}/events.jsonl", "w") as f:
+    f.write(json.dumps({"seq": 1, "t_us": 1, "kind": "started", **counts,
+                        "policy": "{}"}) + "\\n")
+    f.write(json.dumps({"seq": 2, "t_us": 2, "kind": "finished", **counts,
+                        "outcome": "go_back", "error": 0, "text": "a lie",
+                        "to": "last", **lie}) + "\\n")
+'''
+
+
+class LyingDaemon(Daemon):
+    """Its worker trains nothing and asks for what is in lie.json."""
+
+    def command(self, *extra):
+        worker = f"{self.dir}/liar"
+        with open(worker, "w", encoding="utf-8") as f:
+            f.write(LIAR)
+        os.chmod(worker, 0o755)
+        return super().command("--worker", worker, *extra)
+
+
+def a_worker_lies():
+    """what it may not ask for fails its own job with a sentence, no other"""
+    with LyingDaemon() as d:
+        blobs(d.dir)
+        for lie, code, words in (
+                ({"change": "no JSON"}, 65, "no JSON"),
+                ({"change": "[]"}, 65, "not a JSON object"),
+                ({"change": '{"data": {"batch_size": 1}}'}, 65,
+                 "data.batch_size cannot be changed"),
+                ({"change": '{"amp": {"dtype": "float8"}}'}, 65, "amp.dtype"),
+                ({"change": '{"optimizer": [{"sgd": {"lr": 1}}]}'}, 65,
+                 "optimizer"),
+                ({"scale": -1}, 2, "loss scale"),
+                ({"scale": "Infinity"}, 2, "loss scale"),
+                ({"skip_windows": [5, -1]}, 65, "windows"),
+                ({"skip_windows": [2 ** 62, 2 ** 62]}, 65, "windows"),
+                ({"change": '{"amp": {"dtype": "bfloat16"}}'}, 9,
+                 "guard.max_rollbacks is 3")):
+            with open(f"{d.dir}/lie.json", "w", encoding="utf-8") as f:
+                json.dump(lie, f)
+            job = d.submit(mlp_spec(d.dir, checkpoint=OFTEN))
+            equal(d.try_ctl("wait", job).returncode, code, (lie, code))
+            s = d.status(job)
+            check(s["state"] == "failed" and words in s["reason"], s)
+            equal(s["rollbacks"], 3 if code == 9 else 0, "rollbacks")
+        equal(d.ctl("ping") != "", True, "the daemon lives")
+
+
 main(another_policy_needs_consent, what_stays_for_ever,
-     data_and_scale_are_no_policy, back_to_the_start, a_guard_repairs,
+     data_and_scale_are_no_policy, back_to_the_start,
+     an_order_outlives_the_daemon, a_guard_repairs,
      a_person_takes_the_cure, rollbacks_are_bounded,
-     the_daemon_dies_in_between)
+     the_daemon_dies_in_between, a_worker_lies)
