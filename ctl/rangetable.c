@@ -248,6 +248,9 @@ tell_now(const struct session *s, const struct view_replay *r)
         session_tell(s, "now: everything is finite, the loss is %.6g", r->loss);
     else if (r->tensor[0] == '\0')
         session_tell(s, "now: a gradient is not finite once it is unscaled");
+    else if (strcmp(r->pass, "optimizer") == 0)
+        session_tell(s, "now: the weights are not finite before the step: %s",
+                     r->tensor);
     else if (r->op[0] == '\0')
         session_tell(s, "now: the batch itself is not finite");
     else

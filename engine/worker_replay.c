@@ -244,10 +244,33 @@ is_bad_input(const struct play *r)
     return false;
 }
 
+/* Nor does any op make the weights. */
+static const char *
+find_bad_weight(const struct play *r)
+{
+    const struct kernel_flat flat = backend_flat(r->o.backend);
+
+    for (int i = 0; i < r->state->n_params; i++) {
+        const struct state_tensor *t = &r->state->param[i];
+        if (flat.find_nonfinite(r->state->weights + t->offset, DTYPE_F32,
+                                t->n_elems, r->o.threads) >= 0)
+            return t->name;
+    }
+    return NULL;
+}
+
 static void
 say_first(struct play *r)
 {
+    const char *weight = find_bad_weight(r);
     struct view_replay *v = &r->view;
+
+    if (weight != NULL) {
+        v->pass = event_pass_name(EVENT_PASS_OPTIMIZER);
+        v->tensor = weight;
+        v->tensor_dtype = dtype_name(DTYPE_F32);
+        return;
+    }
 
     if (is_bad_input(r)) {
         v->pass = event_pass_name(EVENT_PASS_INPUT);

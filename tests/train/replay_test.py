@@ -110,7 +110,7 @@ def gpt(folder, dtype):
 
 # ---- scenarios -------------------------------------------------------------
 
-def train(make, dtype, **changes):
+def train(make, dtype, status=0, **changes):
     """Directories of the incidents, at another place, and the events."""
     away = tempfile.mkdtemp(prefix="traind-r-away-")
     folder = tempfile.mkdtemp(prefix="traind-r-data-")
@@ -120,9 +120,10 @@ def train(make, dtype, **changes):
     spec.update(changes)
     with Job(spec) as job:
         a = job.run()
-        equal(a.status, 0, f"{make.__name__} {dtype}: {a.stderr()}")
+        equal(a.status, status, f"{make.__name__} {dtype}: {a.stderr()}")
         events = a.events("incident")
-        equal(names(job), [e["name"] for e in events], "what is kept")
+        equal(names(job), [e["name"] for e in events if e["name"]],
+              "what is kept")
         for name in names(job):
             shutil.move(os.path.join(job.dir, "incidents", name),
                         os.path.join(away, name))
@@ -214,6 +215,21 @@ def c08_in_numbers():
                                    "weights.safetensors")).st_ino
               for e in events}
     equal(len(inodes), 1, "files of weights")
+    shutil.rmtree(away)
+
+
+def weights_that_are_not_finite():
+    """are kept as they are, and named before any op"""
+    # No checkpoint is made of such weights: 9.
+    away, events = train(c08, "float32", status=9,
+                         optimizer={"sgd": {"lr": 1e38}})
+    check(events, "it skips")
+    events = [e for e in events if e["name"]]
+    header, _ = replay(os.path.join(away, events[-1]["name"]))
+    equal((header["bits"], header["pass"], header["finite"]),
+          ("same", "optimizer", False), "replay")
+    check(header["tensor"] in ("fc1.weight", "fc1.bias", "fc2.weight",
+                               "fc2.bias"), header["tensor"])
     shutil.rmtree(away)
 
 
@@ -349,6 +365,7 @@ def ranges_of_a_checkpoint():
 
 
 if __name__ == "__main__":
-    main(the_same_bits, a_bad_pixel, c08_in_numbers, another_backend,
+    main(the_same_bits, a_bad_pixel, c08_in_numbers,
+         weights_that_are_not_finite, another_backend,
          damage_is_named, nothing_is_kept, a_full_disk, killed_while_keeping,
          the_oldest_goes, ranges_of_a_checkpoint)
