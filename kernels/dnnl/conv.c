@@ -34,6 +34,22 @@ weight(const struct tensor_desc *t, int64_t groups)
         .cut = -1};
 }
 
+/* oneDNN packs a 1 x 1 convolution with a stride into scratch memory, whole
+ * vectors at a time. On AVX2 its version 2.6.3 writes and reads behind that
+ * where the channels leave part of a vector: gradients of weights then differ
+ * from run to run, and what lies beside is overwritten (cases_conv.c has the
+ * shapes). The loops in cpu/ do those instead; they are small. */
+static bool
+packs_badly(const struct kernel_sig *sig, const struct tensor_desc *x,
+            const struct tensor_desc *w)
+{
+    const int64_t *stride = sig->params.conv.stride;
+
+    return w->dim[2] == 1 && w->dim[3] == 1 &&
+           (stride[0] > 1 || stride[1] > 1) &&
+           (w->dim[1] % 16 != 0 || x->dim[1] % 16 != 0);
+}
+
 /* x, w, y wherever the op has them. */
 static bool
 describe_window(const struct kernel_sig *sig, const struct tensor_desc *x,
@@ -45,6 +61,8 @@ describe_window(const struct kernel_sig *sig, const struct tensor_desc *x,
     if (x->rank != 4 || w->rank != 4 || y->rank != 4)
         return false;
     if (x->layout != TENSOR_NHWC || y->layout != TENSOR_NHWC || groups < 1)
+        return false;
+    if (packs_badly(sig, x, w))
         return false;
     for (int i = 0; i < 2; i++) {
         p->stride[i] = sig->params.conv.stride[i];

@@ -19,6 +19,10 @@ static const struct shape shapes[] = {
     {2, 3, 7, 7, 4, 5, 5, 3, 2, 1, 1},   /* window wider than stride */
     {2, 3, 6, 6, 4, 2, 2, 3, 0, 1, 1},   /* stride wider than window */
     {4, 19, 14, 13, 33, 3, 3, 1, 1, 1, 1},
+    {4, 3, 10, 10, 4, 1, 1, 2, 0, 1, 1}, /* 1 x 1 with a stride: a shortcut */
+    {2, 16, 8, 8, 32, 1, 1, 2, 0, 1, 1}, /* the same, whole vectors */
+    {3, 20, 9, 7, 70, 1, 1, 3, 0, 1, 1}, /* and odd */
+    {2, 12, 8, 8, 20, 1, 1, 2, 1, 1, 2}, /* and padded, in groups */
 };
 #define N_SHAPES (int)(sizeof(shapes) / sizeof(shapes[0]))
 
