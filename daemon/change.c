@@ -193,6 +193,14 @@ parse(const char *text, struct spec **spec, struct err *err)
     return rc;
 }
 
+static int
+parse_changed(const char *text, struct spec **spec, struct err *err)
+{
+    int rc = parse(text, spec, err);
+
+    return rc == 0 ? 0 : err_prefix(err, "with the change the spec is invalid");
+}
+
 /* A fragment goes into the spec and into the one that stands for all. */
 static int
 take_fragment(char **text, struct change *out, const char *fragment,
@@ -213,14 +221,37 @@ take_fragment(char **text, struct change *out, const char *fragment,
     return rc;
 }
 
+/* Of a cure, or of a guard: it must not take back what another one cured. */
 static int
-take_all(const struct change_ask *ask, char **text, struct change *out,
-         struct err *err)
+take_cure(const struct spec *before, const char *fragment, char **text,
+          struct change *out, struct err *err)
+{
+    struct spec *after = NULL;
+    char *regions = NULL;
+    int rc = take_fragment(text, out, fragment, err);
+
+    if (rc == 0)
+        rc = parse_changed(*text, &after, err);
+    if (rc == 0) {
+        regions = spec_merge_regions(before, after);
+        if (regions == NULL)
+            rc = err_set(err, ERR_NOMEM, "no memory for the spec");
+        else if (regions[0] != '\0')
+            rc = take_fragment(text, out, regions, err);
+    }
+    free(regions);
+    spec_destroy(&after);
+    return rc;
+}
+
+static int
+take_all(const struct spec *before, const struct change_ask *ask, char **text,
+         struct change *out, struct err *err)
 {
     int rc = spec_merge("{}", 2, "{}", &out->fragment, err);
 
     if (rc == 0 && ask->fragment[0] != '\0')
-        rc = take_fragment(text, out, ask->fragment, err);
+        rc = take_cure(before, ask->fragment, text, out, err);
     for (int i = 0; i < ask->set.n && rc == 0; i++) {
         char *fragment;
 
@@ -283,12 +314,9 @@ make_policy(const struct store_job *row, const struct change_ask *ask,
     if (rc == 0)
         rc = parse(text, &before, err);
     if (rc == 0)
-        rc = take_all(ask, &text, out, err);
-    if (rc == 0) {
-        rc = parse(text, &after, err);
-        if (rc != 0)
-            err_prefix(err, "with the change the spec is invalid");
-    }
+        rc = take_all(before, ask, &text, out, err);
+    if (rc == 0)
+        rc = parse_changed(text, &after, err);
     if (rc == 0)
         rc = spec_difference(before, after, &out->difference, err);
     if (rc == 0)

@@ -350,3 +350,43 @@ spec_merge_set(const char *text, size_t len, const char *assignment,
     spec_locate_fini(&tree);
     return rc;
 }
+
+/* ---- regions -------------------------------------------------------------- */
+
+static bool
+has_region(const struct spec *spec, const char *region)
+{
+    for (int i = 0; i < spec->amp.n_fp32_regions; i++)
+        if (strcmp(spec->amp.fp32_regions[i], region) == 0)
+            return true;
+    return false;
+}
+
+char *
+spec_merge_regions(const struct spec *before, const struct spec *after)
+{
+    struct text t = {0};
+    int n = 0;
+
+    text_puts(&t, "{\"amp\": {\"fp32_regions\": [");
+    for (int i = 0; i < after->amp.n_fp32_regions; i++) {
+        text_puts(&t, i > 0 ? ", " : "");
+        text_json_string(&t, after->amp.fp32_regions[i]);
+    }
+    for (int i = 0; i < before->amp.n_fp32_regions; i++) {
+        const char *region = before->amp.fp32_regions[i];
+
+        if (has_region(after, region))
+            continue;
+        text_puts(&t, n + after->amp.n_fp32_regions > 0 ? ", " : "");
+        text_json_string(&t, region);
+        n++;
+    }
+    text_puts(&t, "]}}");
+    if (n == 0) {
+        text_fini(&t);
+        t = (struct text){0};
+        text_puts(&t, "");
+    }
+    return text_take(&t, NULL);
+}

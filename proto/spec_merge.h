@@ -35,6 +35,11 @@ int spec_merge(const char *text, size_t len, const char *fragment, char **out,
 int spec_merge_set(const char *text, size_t len, const char *assignment,
                    char **fragment, struct err *err);
 
+/* A list of float32 regions is complete for the spec that its cure was found
+ * under; another may have more by now. The fragment that gives `after` those of
+ * `before` as well, malloc'd; "" where it has them all; NULL: no memory. */
+char *spec_merge_regions(const struct spec *before, const struct spec *after);
+
 /*
  * What differs between two specs, defaults written out, as a sentence's part:
  * "amp.dtype: \"float16\" -> \"bfloat16\", ..."; "" where nothing does. *out is

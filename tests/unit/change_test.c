@@ -106,6 +106,43 @@ test_change_adds_up(void **state)
     free(f.spec);
 }
 
+/* The cure of an incident that is older than the last cure. */
+static void
+test_change_keeps_regions(void **state)
+{
+    static const char *set[] = {"amp.fp32_regions=[]"};
+    struct change_ask ask = make_ask(&at_100);
+    struct change one, two, three;
+    struct fixture f;
+    struct err err;
+
+    (void)state;
+    open_fixture(&f);
+    free(f.spec);
+    f.row.spec = f.spec = spec_sample_text(
+        "{'data': {'train': {'format': 'idx', 'input': '/x', 'target': '/y'},"
+        " 'batch_size': 8}, 'model': [{'name': 'a\\\"', 'linear':"
+        " {'out_features': 2}}, {'name': 'b', 'linear': {'out_features': 2}}],"
+        " 'loss': 'mse', 'optimizer': 'adam', 'amp': {'dtype': 'float16'}}");
+    ask.fragment = "{\"amp\": {\"fp32_regions\": [\"a\\\"\"]}}";
+    assert_int_equal(change_make(&f.row, &ask, &one, &err), 0);
+    f.row.changes = one.changes;
+    ask.fragment = "{\"amp\": {\"fp32_regions\": [\"b\"]}}";
+    assert_int_equal(change_make(&f.row, &ask, &two, &err), 0);
+    assert_string_equal(two.fragment,
+                        "{\"amp\": {\"fp32_regions\": [\"b\", \"a\\\"\"]}}");
+    /* A person may take them away. */
+    f.row.changes = two.changes;
+    ask = make_ask(&at_100);
+    ask.set = (struct view_strs){set, 1};
+    assert_int_equal(change_make(&f.row, &ask, &three, &err), 0);
+    assert_string_equal(three.fragment, "{\"amp\": {\"fp32_regions\": []}}");
+    change_fini(&one);
+    change_fini(&two);
+    change_fini(&three);
+    free(f.spec);
+}
+
 /* What changes nothing is recorded as that, and not for ever. */
 static void
 test_change_nothing(void **state)
@@ -274,6 +311,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_change_adds_up),
+        cmocka_unit_test(test_change_keeps_regions),
         cmocka_unit_test(test_change_nothing),
         cmocka_unit_test(test_change_windows),
         cmocka_unit_test(test_change_refused),
