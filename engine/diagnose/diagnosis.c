@@ -305,6 +305,7 @@ begin(struct diagnosis *d, float scale, double lr)
 {
     memset(d, 0, sizeof(*d));
     d->evidence.where.op = d->evidence.fp32_where.op = "";
+    d->evidence.where.role = d->evidence.fp32_where.role = "";
     d->evidence.where.sample = -1;
     d->evidence.finite_scale = (double)NAN;
     d->evidence.scale = scale;
@@ -336,13 +337,13 @@ diagnosis_run(struct rerun *rerun, const struct rerun_case *c, double lr,
 }
 
 void
-diagnosis_check_weights(const struct rerun *rerun, const struct state *state,
-                        double lr, struct diagnosis *out)
+diagnosis_check_state(const struct rerun *rerun, const struct state *state,
+                      double lr, struct diagnosis *out)
 {
     const struct rerun_options *o = rerun_options(rerun);
 
     begin(out, state->scaler.scale, lr);
-    locate_weights(o, state, &out->evidence.where);
+    locate_state(o, state, &out->evidence.where);
     if (out->evidence.where.located)
         verdict_judge(o->spec, &out->evidence, &out->verdict);
 }

@@ -28,10 +28,10 @@ struct diagnosis {
 int diagnosis_run(struct rerun *rerun, const struct rerun_case *c, double lr,
                   struct diagnosis *out, struct err *err);
 
-/* Of weights alone (EVENT_TRIGGER_WEIGHTS): *out says so, if they are bad. */
-void diagnosis_check_weights(const struct rerun *rerun,
-                             const struct state *state, double lr,
-                             struct diagnosis *out);
+/* Of what updates left (EVENT_TRIGGER_WEIGHTS): weights, moments, averages,
+ * running statistics. *out says so, if they are bad. */
+void diagnosis_check_state(const struct rerun *rerun, const struct state *state,
+                           double lr, struct diagnosis *out);
 
 /* Fills what an event tells of a diagnosis; its strings are borrowed. */
 void diagnosis_fill_event(const struct diagnosis *d, struct event *event);

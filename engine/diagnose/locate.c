@@ -16,7 +16,7 @@ static void
 clear(struct location *l)
 {
     memset(l, 0, sizeof(*l));
-    l->op = "";
+    l->op = l->role = "";
     l->sample = -1;
 }
 
@@ -284,27 +284,55 @@ check_batches(const struct search *s, const struct rerun_policy *policy,
 
 /* ---- parameters -----------------------------------------------------------*/
 
-static void
-search_params(const struct rerun_options *o, const struct state *state,
-              const float *block, enum event_pass pass, const char *suffix,
-              struct location *found)
+/* One tensor of the state, or of its gradients, that belongs to *t. */
+static bool
+look_at_param(const struct rerun_options *o, const struct state_tensor *t,
+              const float *block, const char *suffix, struct location *found)
 {
+    char name[EVENT_NAME_MAX];
+    const char *dot = strrchr(t->name, '.');
+
+    snprintf(name, sizeof(name), "%s%s", t->name, suffix);
+    if (!look_at(o, &t->desc, block + t->offset, name, found))
+        return false;
+    if (dot != NULL)
+        snprintf(found->layer, sizeof(found->layer), "%.*s",
+                 (int)(dot - t->name), t->name);
+    copy_text(found->region, found->layer);
+    return true;
+}
+
+static void
+search_grads(const struct rerun_options *o, const struct state *state,
+             const float *grads, struct location *found)
+{
+    for (int i = 0; i < state->n_params; i++)
+        if (look_at_param(o, &state->param[i], grads, ".grad", found)) {
+            found->pass = EVENT_PASS_UNSCALE;
+            return;
+        }
+}
+
+/* A block like that of the weights. */
+static bool
+search_block(const struct rerun_options *o, const struct state *state,
+             const float *block, const char *suffix, const char *role,
+             struct location *found)
+{
+    if (block == NULL ||
+        o->flat.find_nonfinite(block, DTYPE_F32, state->param_elems,
+                               o->threads) < 0)
+        return false;
     for (int i = 0; i < state->n_params; i++) {
         const struct state_tensor *t = &state->param[i];
-        char name[EVENT_NAME_MAX];
-        snprintf(name, sizeof(name), "%s%s", t->name, suffix);
-        if (!look_at(o, &t->desc, block + t->offset, name, found))
+        if (!look_at_param(o, t, block, suffix, found))
             continue;
-        const char *dot = strrchr(t->name, '.');
-        found->pass = pass;
-        if (pass == EVENT_PASS_OPTIMIZER)
-            found->op = spec_optimizer_name(o->spec->optim[t->optim].kind);
-        if (dot != NULL)
-            snprintf(found->layer, sizeof(found->layer), "%.*s",
-                     (int)(dot - t->name), t->name);
-        copy_text(found->region, found->layer);
-        return;
+        found->pass = EVENT_PASS_OPTIMIZER;
+        found->op = spec_optimizer_name(o->spec->optim[t->optim].kind);
+        found->role = role;
+        return true;
     }
+    return false;
 }
 
 void
@@ -312,9 +340,43 @@ locate_weights(const struct rerun_options *o, const struct state *state,
                struct location *out)
 {
     clear(out);
-    if (o->flat.find_nonfinite(state->weights, DTYPE_F32, state->param_elems,
-                               o->threads) >= 0)
-        search_params(o, state, state->weights, EVENT_PASS_OPTIMIZER, "", out);
+    search_block(o, state, state->weights, "", "weight", out);
+}
+
+static bool
+search_moments(const struct rerun_options *o, const struct state *state,
+               struct location *out)
+{
+    for (int i = 0; i < state->n_params; i++) {
+        const struct state_tensor *t = &state->param[i];
+        for (int k = 0; k < t->n_moments; k++) {
+            char suffix[64];
+            snprintf(suffix, sizeof(suffix), ".%s", t->moment_name[k]);
+            if (!look_at_param(o, t, state->moment[k], suffix, out))
+                continue;
+            out->pass = EVENT_PASS_OPTIMIZER;
+            out->op = spec_optimizer_name(o->spec->optim[t->optim].kind);
+            out->role = "moment";
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+locate_state(const struct rerun_options *o, const struct state *state,
+             struct location *out)
+{
+    locate_weights(o, state, out);
+    if (out->located || search_moments(o, state, out) ||
+        search_block(o, state, state->ema, ".ema", "average of a weight", out))
+        return;
+    for (int i = 0; i < state->n_buffers; i++)
+        if (look_at_param(o, &state->buffer[i], state->buffers, "", out)) {
+            out->pass = EVENT_PASS_OPTIMIZER;
+            out->role = "running statistic";
+            return;
+        }
 }
 
 int
@@ -335,8 +397,7 @@ locate_run(struct rerun *rerun, const struct rerun_case *c,
     rc =
         rerun_run(rerun, c, policy, probe, (void *)(uintptr_t)&s, &result, err);
     if (rc == 0 && !out->located && c->mode == BUILD_TRAIN)
-        search_params(o, c->state, rerun_grads(rerun), EVENT_PASS_UNSCALE,
-                      ".grad", out);
+        search_grads(o, c->state, rerun_grads(rerun), out);
     return rc;
 }
 

@@ -19,6 +19,9 @@ struct location {
     enum event_pass pass;
     char layer[EVENT_NAME_MAX], tensor[EVENT_NAME_MAX];
     const char *op; /* static, "" where there is none */
+    /* Of a part of the state: "weight", "moment", "average of a weight",
+     * "running statistic"; static, "" elsewhere. */
+    const char *role;
     enum dtype dtype;
     int rank;
     int64_t index[EVENT_MAX_RANK]; /* logical (NCHW) */
@@ -45,6 +48,10 @@ int locate_run(struct rerun *rerun, const struct rerun_case *c,
 /* The first non-finite weight, as pass optimizer; located false: none. */
 void locate_weights(const struct rerun_options *o, const struct state *state,
                     struct location *out);
+
+/* Of all that an update writes: weights, moments, averages, statistics. */
+void locate_state(const struct rerun_options *o, const struct state *state,
+                  struct location *out);
 
 /* The value at that place in float32, at the same scale. *found false: there
  * is no such tensor there. */

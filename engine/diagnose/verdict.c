@@ -172,7 +172,15 @@ tell_optimizer(const struct spec *spec, const struct evidence *e,
 {
     const struct location *l = &e->where;
 
-    say(w, "the update before made the weight \"%.80s\" %s at ", l->tensor,
+    if (l->op[0] == '\0') {
+        say(w, "the %s \"%.80s\" became %s at ", l->role, l->tensor,
+            name_what(l->what));
+        say_index(w, l);
+        say(w, ", though the gradients were finite: the activations it is made "
+               "of are too large for float32. Go back to a checkpoint.");
+        return;
+    }
+    say(w, "the update before made the %s \"%.80s\" %s at ", l->role, l->tensor,
         name_what(l->what));
     say_index(w, l);
     say(w,

@@ -218,7 +218,7 @@ check_weights(struct incidents *i, const struct step_result *r, struct err *err)
     if (r->skipped ||
         i->state->count.updates % INCIDENTS_WEIGHT_CHECK_UPDATES != 0)
         return 0;
-    diagnosis_check_weights(i->rerun, i->state, r->lr, &d);
+    diagnosis_check_state(i->rerun, i->state, r->lr, &d);
     const bool first = d.evidence.where.located && !i->at.weights_bad;
     i->at.weights_bad = d.evidence.where.located;
     if (!first)

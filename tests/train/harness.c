@@ -131,6 +131,23 @@ keep_text(struct harness_event *kept, int i, const char *s)
 }
 
 static void
+keep_sentence(struct harness_event *kept, const char **sentence)
+{
+    snprintf(kept->sentence, sizeof(kept->sentence), "%.*s", EVENT_TEXT_MAX - 1,
+             *sentence);
+    *sentence = kept->sentence;
+}
+
+static void
+keep_samples(struct harness_event *kept, const int64_t **samples, int n)
+{
+    n = n < HARNESS_MAX_SAMPLES ? n : HARNESS_MAX_SAMPLES;
+    if (n > 0)
+        memmove(kept->samples, *samples, (size_t)n * sizeof(int64_t));
+    *samples = kept->samples;
+}
+
+static void
 keep_strings(struct harness_event *kept)
 {
     struct event *e = &kept->e;
@@ -139,12 +156,7 @@ keep_strings(struct harness_event *kept)
         e->u.started.checkpoint = keep_text(kept, 0, e->u.started.checkpoint);
         e->u.started.policy = keep_text(kept, 1, e->u.started.policy);
     } else if (e->kind == EVENT_SCALE) {
-        int n = e->u.scale.n_samples;
-        n = n < HARNESS_MAX_SAMPLES ? n : HARNESS_MAX_SAMPLES;
-        if (n > 0)
-            memcpy(kept->samples, e->u.scale.samples,
-                   (size_t)n * sizeof(int64_t));
-        e->u.scale.samples = kept->samples;
+        keep_samples(kept, &e->u.scale.samples, e->u.scale.n_samples);
         e->u.scale.optimizers = keep_text(kept, 0, e->u.scale.optimizers);
     } else if (e->kind == EVENT_EVALUATION) {
         const int n = e->u.evaluation.n_classes * e->u.evaluation.n_classes;
@@ -157,6 +169,11 @@ keep_strings(struct harness_event *kept)
         e->u.incident.layer = keep_text(kept, 0, e->u.incident.layer);
         e->u.incident.op = keep_text(kept, 1, e->u.incident.op);
         e->u.incident.tensor = keep_text(kept, 2, e->u.incident.tensor);
+        e->u.incident.cure = keep_text(kept, 3, e->u.incident.cure);
+        e->u.incident.regions = keep_text(kept, 4, e->u.incident.regions);
+        e->u.incident.name = keep_text(kept, 5, e->u.incident.name);
+        keep_sentence(kept, &e->u.incident.sentence);
+        keep_samples(kept, &e->u.incident.samples, e->u.incident.n_samples);
     } else if (e->kind == EVENT_CHECKPOINT) {
         e->u.checkpoint.name = keep_text(kept, 0, e->u.checkpoint.name);
         e->u.checkpoint.digest = keep_text(kept, 1, e->u.checkpoint.digest);
@@ -171,9 +188,7 @@ keep_strings(struct harness_event *kept)
     } else if (e->kind == EVENT_GUARD) {
         e->u.guard.condition = keep_text(kept, 0, e->u.guard.condition);
         e->u.guard.change = keep_text(kept, 1, e->u.guard.change);
-        snprintf(kept->sentence, sizeof(kept->sentence), "%.*s",
-                 EVENT_TEXT_MAX - 1, e->u.guard.text);
-        e->u.guard.text = kept->sentence;
+        keep_sentence(kept, &e->u.guard.text);
     } else if (e->kind == EVENT_WARNING) {
         e->u.warning.text = keep_text(kept, 0, e->u.warning.text);
     }

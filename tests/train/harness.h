@@ -18,7 +18,7 @@
 
 struct harness_event {
     struct event e; /* strings point into text */
-    char text[4][EVENT_NAME_MAX];
+    char text[6][EVENT_NAME_MAX];
     int64_t samples[HARNESS_MAX_SAMPLES];
     int64_t confusion[HARNESS_MAX_SAMPLES];
     char sentence[EVENT_TEXT_MAX];

@@ -15,3 +15,4 @@ traind_add_test(guard_change_test SOURCES guard_change_test.c
     LINKS traind_engine m)
 traind_add_test(guard_twin_test SOURCES guard_twin_test.c
     LINKS traind_engine m)
+traind_add_test(verdict_test SOURCES verdict_test.c LINKS traind_engine m)
