@@ -268,7 +268,7 @@ run_attempts(struct store_op *op, struct store_conn *conn)
         "  m.job = attempt.job AND m.attempt = attempt.attempt AND NOT"
         "  m.skipped), (SELECT avg(m.step_us) FROM metric AS m WHERE"
         "  m.job = attempt.job AND m.attempt = attempt.attempt AND NOT"
-        "  m.skipped)"
+        "  m.skipped AND m.iteration > attempt.start_iteration + 3)"
         " FROM attempt WHERE job = ? AND attempt > ? ORDER BY attempt"
         " LIMIT ?");
 
