@@ -187,19 +187,25 @@ compare_marks(const void *a, const void *b)
     return (int)x->is_guard - (int)y->is_guard;
 }
 
+static const struct branches_attempt *
+first_timed(const struct branches *b)
+{
+    for (int i = 0; i < b->n_attempts; i++)
+        if (b->attempt[i].updates > 0 && b->attempt[i].mean_step_us > 0)
+            return &b->attempt[i];
+    return NULL;
+}
+
 /* "31.2 ms per update (+5.8 %)" against the first attempt that has updates. */
 static void
 write_cost(const struct branches *b, const struct branches_attempt *a,
            char out[128])
 {
-    const struct branches_attempt *first = NULL;
+    const struct branches_attempt *first = first_timed(b);
 
     out[0] = '\0';
     if (a->updates == 0 || !(a->mean_step_us > 0))
         return;
-    for (int i = 0; i < b->n_attempts && first == NULL; i++)
-        if (b->attempt[i].updates > 0 && b->attempt[i].mean_step_us > 0)
-            first = &b->attempt[i];
     const int n =
         snprintf(out, 128, ", %.4g ms per update", a->mean_step_us / 1e3);
     if (first != a && a->policy_changed)
@@ -278,4 +284,52 @@ branches_draw(struct branches *b, const struct view_job *job, bool utf8,
     line(&pen, twig(&pen),
          "iteration %" PRId64 " = %" PRId64 " updates + %" PRId64 " skips",
          job->iteration, job->updates, job->skips);
+}
+
+/* ---- in words -------------------------------------------------------------*/
+
+static const struct branches_attempt *
+last_timed(const struct branches *b)
+{
+    for (int i = b->n_attempts - 1; i >= 0; i--)
+        if (b->attempt[i].updates > 0 && b->attempt[i].mean_step_us > 0)
+            return &b->attempt[i];
+    return NULL;
+}
+
+static void
+report_cost(const struct pen *pen, const struct branches *b)
+{
+    const struct branches_attempt *first = first_timed(b),
+                                  *last = last_timed(b);
+
+    /* Of a policy that nothing was updated under, nothing is known. */
+    if (first == last)
+        line(pen, "", "  cost: unknown, only one policy made updates");
+    else
+        line(pen, "",
+             "  cost: %.4g ms per update before, %.4g ms after (%+.1f %%)",
+             first->mean_step_us / 1e3, last->mean_step_us / 1e3,
+             100 * (last->mean_step_us / first->mean_step_us - 1));
+}
+
+void
+branches_report(const struct branches *b, bool utf8, FILE *f)
+{
+    const struct pen pen = {f, utf8};
+    bool changed = false;
+
+    if (b->n_returns == 0)
+        return;
+    line(&pen, "", "what was changed on the way:");
+    for (int i = 0; i < b->n_returns; i++) {
+        const struct branches_return *r = &b->back[i];
+        line(&pen, "", "  iteration %" PRId64 ": back to %" PRId64 "%s%s",
+             r->from, r->to, r->difference[0] != '\0' ? ", from there on " : "",
+             r->difference);
+        line(&pen, "", "  why: %s", r->cause);
+        changed = changed || r->policy_changed;
+    }
+    if (changed)
+        report_cost(&pen, b);
 }

@@ -54,4 +54,8 @@ void branches_fini(struct branches *b);
 void branches_draw(struct branches *b, const struct view_job *job, bool utf8,
                    FILE *f);
 
+/* What was changed on the way, why, and what it costs in time per update, in
+ * words; nothing where nothing was. */
+void branches_report(const struct branches *b, bool utf8, FILE *f);
+
 #endif

@@ -115,6 +115,19 @@ copy_checkpoint(struct session *s, struct export *x, struct err *err)
     return 0;
 }
 
+/* Whoever takes the weights along is told that not one policy made them. */
+static void
+say_what_changed(const struct session *s, const struct view_job *job)
+{
+    if (!job->policy_changed)
+        return;
+    session_say(s,
+                "job %" PRId64 " changed its policy on the way%s%s; "
+                "\"trainctl lineage %" PRId64 "\" has the story",
+                job->id, job->difference[0] != '\0' ? ": " : "",
+                job->difference, job->id);
+}
+
 /* NAME.safetensors, NAME as a file name of the working directory. */
 static void
 default_target(struct export *x, const char *name)
@@ -159,6 +172,8 @@ run_export(struct session *s, struct err *err)
         rc = weights_find(s, x->ref, which, &x->weights, err);
     if (rc == 0)
         rc = copy_checkpoint(s, x, err);
+    if (rc == 0)
+        say_what_changed(s, &held.job);
 out:
     call_held_job_fini(&held);
     free(x);

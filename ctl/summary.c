@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "ctl/act.h"
+#include "ctl/branches.h"
 #include "ctl/chart.h"
 #include "ctl/format.h"
 
@@ -124,6 +125,44 @@ summary_put_job(const struct session *s, const struct view_job *job)
         put(s, "files", "%s", job->directory);
 }
 
+static int
+keep_attempt(void *ctx, const void *view, struct err *err)
+{
+    return branches_add_attempt(ctx, view)
+               ? 0
+               : err_set(err, ERR_NOMEM, "out of memory");
+}
+
+static int
+keep_return(void *ctx, const void *view, struct err *err)
+{
+    return branches_add_return(ctx, view)
+               ? 0
+               : err_set(err, ERR_NOMEM, "out of memory");
+}
+
+/* What was changed, why, and what it cost: a job that mended itself says so. */
+static int
+put_changes(struct session *s, const char *ref, struct err *err)
+{
+    struct branches b = {0};
+    struct view_job_ref job;
+    struct view_query query;
+
+    view_init(VIEW_ID_job_ref, &job);
+    view_init(VIEW_ID_query, &query);
+    job.job = query.job = ref;
+    query.all_lines = true;
+    int rc = session_many(s, MESSAGE_ID_attempts, &job, keep_attempt, &b, err);
+    if (rc == 0)
+        rc =
+            session_many(s, MESSAGE_ID_rollbacks, &query, keep_return, &b, err);
+    if (rc == 0)
+        branches_report(&b, s->out.utf8, s->out.f);
+    branches_fini(&b);
+    return rc;
+}
+
 int
 summary_put_result(struct session *s, const struct view_job *job,
                    struct err *err)
@@ -144,7 +183,11 @@ summary_put_result(struct session *s, const struct view_job *job,
             return rc;
     }
     summary_put_job(s, job);
-    rc = session_link(s, err);
+    rc = job->policy_changed || job->guard_rollbacks > 0
+             ? put_changes(s, ref, err)
+             : 0;
+    if (rc == 0)
+        rc = session_link(s, err);
     if (rc == 0) {
         const struct view_hello *hello = client_hello(link_client(s->link));
         put(s, "database", "%s", hello->database);

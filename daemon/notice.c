@@ -113,7 +113,11 @@ from_incident(struct notice *n, const struct event *e)
     char index[128];
 
     n->kind = "incident";
-    if (!e->u.incident.located)
+    if (e->u.incident.verdict != EVENT_VERDICT_NONE)
+        snprintf(n->text, sizeof(n->text), "iteration %" PRId64 ": %s: %.400s",
+                 e->iteration, event_verdict_name(e->u.incident.verdict),
+                 e->u.incident.sentence);
+    else if (!e->u.incident.located)
         snprintf(n->text, sizeof(n->text),
                  "iteration %" PRId64 ": non-finite, %s", e->iteration,
                  e->u.incident.replayed ? "but the replay was finite"

@@ -11,7 +11,7 @@
 
 struct notice {
     const char *kind, *state; /* constants */
-    char text[240];
+    char text[480];
     int64_t iteration, updates, skips, total_iterations;
     double loss, scale, lr, accuracy, iterations_per_s, eta_s;
 };

@@ -156,6 +156,59 @@ test_branches_of_odd_rows(void **state)
            "\u2514\u2500\u2500 iteration 2345 = 2340 updates + 5 skips\n");
 }
 
+static void
+expect_report(const struct branches *b, const char *want)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+
+    assert_non_null(f);
+    branches_report(b, false, f);
+    fclose(f);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+/* What it cost is only told where both policies made updates; where nothing
+ * was changed there is nothing to say. */
+static void
+test_branches_report(void **state)
+{
+    struct branches b = {0};
+    struct view_went_back back;
+
+    (void)state;
+    add_attempt(&b, 1, 0, 0, (double)NAN, "");
+    add_attempt(&b, 2, 0, 512, 30000, "");
+    expect_report(&b, "");
+    view_init(VIEW_ID_went_back, &back);
+    back.attempt = 2;
+    back.from_iteration = 512;
+    back.to_iteration = 500;
+    back.cause = "guard\n\x1b[2J";
+    assert_true(branches_add_return(&b, &back));
+    expect_report(&b, "what was changed on the way:\n"
+                      "  iteration 512: back to 500\n"
+                      "  why: guard\\n\\x1b[2J\n");
+    b.back[0].policy_changed = true;
+    strcpy(b.back[0].difference, "dtype float32");
+    expect_report(&b, "what was changed on the way:\n"
+                      "  iteration 512: back to 500, from there on dtype "
+                      "float32\n"
+                      "  why: guard\\n\\x1b[2J\n"
+                      "  cost: unknown, only one policy made updates\n");
+    add_attempt(&b, 3, 500, 600, 27000, "dtype float32");
+    add_attempt(&b, 4, 600, 600, (double)NAN, "");
+    expect_report(&b, "what was changed on the way:\n"
+                      "  iteration 512: back to 500, from there on dtype "
+                      "float32\n"
+                      "  why: guard\\n\\x1b[2J\n"
+                      "  cost: 30 ms per update before, 27 ms after "
+                      "(-10.0 %)\n");
+    branches_fini(&b);
+}
+
 /* Many rows: the lists grow and lose none. */
 static void
 test_branches_grow(void **state)
@@ -177,6 +230,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_branches_tell_the_story),
         cmocka_unit_test(test_branches_of_odd_rows),
+        cmocka_unit_test(test_branches_report),
         cmocka_unit_test(test_branches_grow),
     };
 

@@ -201,6 +201,35 @@ test_job_notice_of_an_evaluation(void **ctx)
     job_destroy(&job);
 }
 
+/* With a verdict the sentence, cut where it is too long; without one what is
+ * known. */
+static void
+test_job_notice_of_an_incident(void **ctx)
+{
+    struct event e = {.kind = EVENT_INCIDENT, .iteration = 7};
+    struct job *job = make_job("running");
+    char endless[2000];
+    struct notice n;
+
+    (void)ctx;
+    memset(endless, 'x', sizeof(endless) - 1);
+    endless[sizeof(endless) - 1] = '\0';
+    e.u.incident.layer = e.u.incident.op = e.u.incident.tensor = "fc1";
+    assert_true(notice_from_event(&n, job, &e));
+    assert_string_equal(n.text, "iteration 7: non-finite, not replayed");
+    e.u.incident.replayed = e.u.incident.located = true;
+    e.u.incident.verdict = EVENT_VERDICT_FORWARD_OVERFLOW;
+    e.u.incident.sentence = "fc1 made 66304";
+    assert_true(notice_from_event(&n, job, &e));
+    assert_string_equal(n.text,
+                        "iteration 7: forward_overflow: fc1 made 66304");
+    e.u.incident.sentence = endless;
+    assert_true(notice_from_event(&n, job, &e));
+    assert_int_equal(strlen(n.text),
+                     strlen("iteration 7: forward_overflow: ") + 400);
+    job_destroy(&job);
+}
+
 static void
 test_job_view_tells_committed_only(void **ctx)
 {
@@ -232,6 +261,7 @@ main(void)
         cmocka_unit_test(test_job_applies_steps),
         cmocka_unit_test(test_job_best_ignores_nan_and_incomplete),
         cmocka_unit_test(test_job_notice_of_an_evaluation),
+        cmocka_unit_test(test_job_notice_of_an_incident),
         cmocka_unit_test(test_job_view_tells_committed_only),
     };
 
