@@ -6,6 +6,7 @@
 
 #include "engine/diagnose/step_digest.h"
 #include "engine/graph/build.h"
+#include "engine/run/step.h"
 #include "kernels/backend.h"
 #include "tests/train/harness.h"
 
@@ -451,6 +452,77 @@ test_diagnosis_leaves_state_and_bits(void **unused)
     }
 }
 
+/* The training step of the same window, on programs of its own. */
+static void
+digest_step(struct bench *b, const char *backend, char text[DIGEST_TEXT_BYTES])
+{
+    const struct kernel_flat flat = backend_flat(backend_find(backend));
+    const struct variants_options vo = {
+        .spec = b->spec,
+        .data = &b->data,
+        .backend = backend_find(backend),
+        .threads = 1,
+    };
+    struct variants *variants = variants_create();
+    struct optimizer *optimizer = NULL;
+    struct step_result r;
+    struct lrate lrate;
+
+    assert_non_null(variants);
+    must(b, variants_add(variants, &vo, BUILD_TRAIN, b->batch[0].n, &b->err));
+    must(b, variants_bind(variants, b->state, &b->err));
+    lrate_init(&lrate, b->spec, 1);
+    must(b, optimizer_create(b->spec, b->state, &flat, 1, &lrate, &optimizer,
+                             &b->err));
+    struct step step = {
+        .state = b->state,
+        .variants = variants,
+        .optimizer = optimizer,
+        .flat = flat,
+        .threads = 1,
+    };
+    must(b, step_compute(&step, &b->window, &r, &b->err));
+    assert_true(r.found_inf);
+    must(b, step_digest((float)r.loss, b->state, text, &b->err));
+    optimizer_destroy(&optimizer);
+    variants_destroy(&variants);
+}
+
+/* Of two micro-batches with dropout and running statistics, one of which
+ * has a target too far away for any dtype: the rerun has the bits of the step. */
+static void
+test_diagnosis_rerun_has_the_bits_of_the_step(void **unused)
+{
+    static const float x[] = {1, 2, 3, 5, 7, 6, 4, 1};
+    static const float t[] = {0, 1, 3e38f, 3};
+    static const char *const dtypes[] = {"float16", "bfloat16", "float32"};
+
+    (void)unused;
+    for (int i = 0; i < 3 * N_BACKENDS; i++) {
+        char text[1024], want[DIGEST_TEXT_BYTES], got[DIGEST_TEXT_BYTES];
+        struct rerun_result r;
+        struct bench b;
+        snprintf(text, sizeof(text),
+                 HEAD "'seed': 5, 'model': [{'name': 'fc1', 'linear': "
+                      "{'out_features': 8}}, {'name': 'bn', 'batch_norm1d': "
+                      "{}}, {'dropout': {'p': 0.5}}, {'name': 'fc2', "
+                      "'linear': {'out_features': 1}}], 'loss': 'mse', 'amp': "
+                      "{'dtype': '%s', 'scaler': {'init_scale': 8}}}",
+                 dtypes[i % 3]);
+        start(&b, backends[i / 3], text, 4, 2, x, t, false, 2);
+        digest_step(&b, backends[i / 3], want);
+        const struct rerun_case c = rerun_window(b.state, &b.window);
+        const struct rerun_policy own = rerun_own_policy(b.rerun);
+        must(&b, rerun_run(b.rerun, &c, &own, NULL, NULL, &r, &b.err));
+        assert_false(r.finite);
+        struct state seen = *b.state;
+        seen.grads = (float *)(uintptr_t)rerun_grads(b.rerun);
+        must(&b, step_digest(r.loss, &seen, got, &b.err));
+        assert_string_equal(got, want);
+        stop(&b);
+    }
+}
+
 int
 main(void)
 {
@@ -465,6 +537,7 @@ main(void)
         cmocka_unit_test(test_diagnosis_sample_by_halving),
         cmocka_unit_test(test_diagnosis_samples_together),
         cmocka_unit_test(test_diagnosis_leaves_state_and_bits),
+        cmocka_unit_test(test_diagnosis_rerun_has_the_bits_of_the_step),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

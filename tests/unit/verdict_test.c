@@ -249,7 +249,8 @@ test_verdict_of_long_names(void **unused)
     memset(e.where.tensor, 't', EVENT_NAME_MAX - 1);
     for (int i = 0; i < VERDICT_MAX_REGIONS; i++) {
         memset(name[i], 'a' + i % 26, EVENT_NAME_MAX - 1);
-        snprintf(name[i] + EVENT_NAME_MAX - 3, 3, "%02d", i);
+        name[i][EVENT_NAME_MAX - 2] = (char)('0' + i % 10);
+        name[i][EVENT_NAME_MAX - 3] = (char)('0' + i / 10);
         add_region(name[i]);
     }
     spec.amp.fp32_regions = own;
