@@ -14,16 +14,16 @@ without (diagnose.max_replays and replay_share 0), in turns A B A B.
 import argparse
 import json
 import os
+import random
 import re
 import shutil
 import statistics
 import sys
 import tempfile
 
-import numpy as np
-
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
+from scenario import npy  # noqa: E402
 from worker import Job  # noqa: E402
 
 MODEL = [{"name": "fc1", "linear": {"out_features": 1024}}, "relu",
@@ -33,11 +33,12 @@ FREE = 8
 
 
 def write_data(folder):
-    rng = np.random.default_rng(1)
-    x = rng.standard_normal((2048, 784)).astype("<f4")
-    np.save(f"{folder}/healthy.npy", x)
-    np.save(f"{folder}/storm.npy", x * np.float32(1e5))
-    np.save(f"{folder}/y.npy", rng.integers(0, 10, 2048).astype("<i4"))
+    rng = random.Random(1)
+    n, k = 1024, 784
+    x = [rng.gauss(0, 1) for _ in range(n * k)]
+    npy(f"{folder}/healthy.npy", "<f4", (n, k), x)
+    npy(f"{folder}/storm.npy", "<f4", (n, k), [v * 1e5 for v in x])
+    npy(f"{folder}/y.npy", "<i4", (n,), [rng.randrange(10) for _ in range(n)])
 
 
 def make_spec(folder, what, diagnosed, iterations, threads):
@@ -92,7 +93,8 @@ def count_instructions(folder, diagnosed, iterations):
     """Of a whole healthy worker with one thread, by callgrind."""
     spec = make_spec(folder, "healthy", diagnosed, iterations, 1)
     with Job(spec) as job:
-        attempt = job.start(prefix=[
+        # With a policy of its own the worker does not start itself anew.
+        attempt = job.start(env={"OMP_WAIT_POLICY": "passive"}, prefix=[
             "valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"])
         if attempt.wait(3600) != 0:
             sys.exit(attempt.stderr())
