@@ -21,6 +21,24 @@
     " || updates || ' updates + ' || skips || ' skips' FROM " table            \
     " WHERE iteration <> updates + skips"
 
+/* Live rows of earlier attempts end where the latest began. */
+#define LIVE_PAST(table)                                                       \
+    "SELECT '" table "', m.job, m.id, 'iteration ' || m.iteration || ' of"     \
+    " attempt ' || m.attempt || ' is live, and attempt ' || l.attempt ||"      \
+    " ' began at ' || l.start_iteration FROM " table " AS m JOIN attempt AS l" \
+    " ON l.job = m.job AND l.policy <> '' AND l.attempt = (SELECT"             \
+    " max(x.attempt) FROM attempt AS x WHERE x.job = m.job AND x.policy <> "   \
+    "'')"                                                                      \
+    " WHERE m.live = 1 AND m.attempt < l.attempt AND m.iteration >"            \
+    " l.start_iteration"
+
+#define NOT_LIVE(table)                                                        \
+    "SELECT '" table "', m.job, m.id, 'iteration ' || m.iteration || ' of the" \
+    " latest attempt is not live' FROM " table " AS m WHERE m.live = 0 AND"    \
+    " m.attempt = (SELECT max(x.attempt) FROM attempt AS x WHERE x.job = "     \
+    "m.job"                                                                    \
+    " AND x.policy <> '')"
+
 static const char *const checks[] = {
     COUNTERS("job", "id, 0"),
     COUNTERS("metric", "job, id"),
@@ -49,8 +67,11 @@ static const char *const checks[] = {
     " has ' || n || ' rows of its skip' FROM (SELECT m.id, m.job, m.iteration,"
     " (SELECT count(*) FROM scale_event AS e WHERE e.job = m.job AND"
     "  e.iteration = m.iteration AND e.live = 1 AND e.cause = 'skip' AND NOT"
-    "  e.partial) AS n FROM metric AS m WHERE m.live = 1 AND m.skipped)"
-    " WHERE n <> 1",
+    "  e.partial) AS n, (SELECT max(l.iteration) FROM metric AS l WHERE l.job ="
+    "  m.job AND l.live = 1) AS last FROM metric AS m WHERE m.live = 1 AND"
+    "  m.skipped)"
+    /* That of the newest may be in the next commit. */
+    " WHERE n > 1 OR (n = 0 AND iteration < last)",
     "SELECT 'scale_event', job, id, 'a skip of iteration ' || iteration ||"
     " ', which was none' FROM scale_event AS e WHERE live = 1 AND"
     " cause = 'skip' AND NOT EXISTS (SELECT 1 FROM metric AS m WHERE"
@@ -104,23 +125,29 @@ static const char *const checks[] = {
     " ', of which there is no row' FROM attempt AS a WHERE resumed_from <> ''"
     " AND NOT EXISTS (SELECT 1 FROM checkpoint AS c WHERE c.job = a.job AND"
     " c.name = a.resumed_from)",
-    /* Live rows of an attempt end where the next one of the line begins. */
-    "SELECT 'metric', m.job, m.id, 'iteration ' || m.iteration || ' of attempt"
-    " ' || m.attempt || ' is live, and attempt ' || l.attempt || ' began at ' "
-    "||"
-    " l.start_iteration FROM metric AS m JOIN attempt AS l ON l.job = m.job"
-    " AND l.policy <> '' AND l.attempt = (SELECT max(x.attempt) FROM attempt"
-    " AS x WHERE x.job = m.job AND x.policy <> '') WHERE m.live = 1 AND"
-    " m.attempt < l.attempt AND m.iteration > l.start_iteration",
-    "SELECT 'metric', m.job, m.id, 'iteration ' || m.iteration || ' of the"
-    " latest attempt is not live' FROM metric AS m WHERE m.live = 0 AND"
-    " m.attempt = (SELECT max(x.attempt) FROM attempt AS x WHERE x.job = m.job"
-    " AND x.policy <> '')",
+    LIVE_PAST("metric"),
+    LIVE_PAST("scale_event"),
+    LIVE_PAST("incident"),
+    LIVE_PAST("guard"),
+    LIVE_PAST("evaluation"),
+    LIVE_PAST("checkpoint"),
+    NOT_LIVE("metric"),
+    NOT_LIVE("scale_event"),
+    NOT_LIVE("incident"),
+    NOT_LIVE("guard"),
+    NOT_LIVE("evaluation"),
+    NOT_LIVE("checkpoint"),
     "SELECT 'attempt', job, attempt, 'the policy differs from that of the"
     " attempt before, and nothing says so' FROM (SELECT job, attempt, policy,"
     " policy_changed, lag(policy) OVER (PARTITION BY job ORDER BY attempt) AS"
     " before FROM attempt WHERE policy <> '') WHERE before <> policy AND NOT"
     " policy_changed",
+    "SELECT 'attempt', job, attempt, 'its policy is that of the attempt before,"
+    " and it is said to have changed' FROM (SELECT job, attempt, policy, "
+    "change,"
+    " policy_changed, lag(policy) OVER (PARTITION BY job ORDER BY attempt) AS"
+    " before FROM attempt WHERE policy <> '') WHERE before = policy AND change"
+    " = '' AND policy_changed",
     "SELECT 'attempt', job, attempt, 'its policy changed, and no difference is"
     " told' FROM attempt WHERE policy_changed AND difference = '' AND"
     " start_us > (SELECT coalesce(min(start_us), 0) FROM attempt WHERE"
@@ -131,6 +158,10 @@ static const char *const checks[] = {
     " ' updates, and iteration ' || c.iteration || ' has ' || m.updates FROM"
     " checkpoint AS c JOIN metric AS m ON m.job = c.job AND m.iteration ="
     " c.iteration AND m.live = 1 WHERE c.live = 1 AND c.updates <> m.updates",
+    "SELECT 'checkpoint', job, id, name || ' is live, and iteration ' ||"
+    " iteration || ' is not' FROM checkpoint AS c WHERE live = 1 AND iteration"
+    " > 0 AND NOT EXISTS (SELECT 1 FROM metric AS m WHERE m.job = c.job AND"
+    " m.iteration = c.iteration AND m.live = 1)",
     "SELECT 'checkpoint', job, max(id), count(*) || ' checkpoints are the best"
     " one' FROM checkpoint WHERE best GROUP BY job HAVING count(*) > 1",
     "SELECT 'rollback', r.job, r.id, 'its checkpoint is of job ' || c.job FROM"
@@ -140,6 +171,10 @@ static const char *const checks[] = {
     " r.to_iteration || ', and its checkpoint is of ' || c.iteration FROM"
     " rollback AS r JOIN checkpoint AS c ON c.id = r.checkpoint WHERE"
     " c.iteration <> r.to_iteration",
+    "SELECT 'rollback', job, id, 'it leads to the start, and says iteration ' "
+    "||"
+    " to_iteration FROM rollback WHERE checkpoint IS NULL AND to_iteration <>"
+    " 0",
     "SELECT 'job', j.id, 0, 'it counts ' || j.rollbacks || ' rollbacks, and ' "
     "||"
     " n || ' are on record' FROM (SELECT job.id, job.rollbacks, job.state,"
