@@ -319,10 +319,10 @@ CELL(incident_cure, incident)
 {
     if (v->regions[0] != '\0')
         snprintf(cell, n, "fp32: %s", v->regions);
-    else if (strcmp(v->verdict, "scale_overflow") == 0)
-        snprintf(cell, n, "backoff");
     else if (v->cure[0] != '\0')
         snprintf(cell, n, "%s", v->cure);
+    else if (strcmp(v->verdict, "scale_overflow") == 0)
+        snprintf(cell, n, "backoff");
 }
 CELL(incident_kept, incident)
 {

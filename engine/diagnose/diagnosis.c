@@ -39,18 +39,24 @@ is_finite(const struct asking *a, const struct rerun_policy *policy,
 /* ---- the scale ------------------------------------------------------------*/
 
 static bool
-scale_moves(const struct asking *a)
+is_scaled(const struct asking *a)
 {
-    return a->scaler->enabled && a->scaler->dynamic &&
-           a->c->mode == BUILD_TRAIN;
+    return a->scaler->enabled && a->c->mode == BUILD_TRAIN;
 }
 
+static bool
+scale_moves(const struct asking *a)
+{
+    return is_scaled(a) && a->scaler->dynamic;
+}
+
+/* A static scale has no floor: a person can choose any. */
 static float
 lowest_scale(const struct asking *a)
 {
-    if (!scale_moves(a))
+    if (!is_scaled(a))
         return a->c->scale;
-    if (a->scaler->min_scale > DIAGNOSIS_MIN_SCALE)
+    if (a->scaler->dynamic && a->scaler->min_scale > DIAGNOSIS_MIN_SCALE)
         return (float)a->scaler->min_scale;
     return (float)DIAGNOSIS_MIN_SCALE;
 }
@@ -64,7 +70,7 @@ ask_scale(const struct asking *a)
     int good = 0, bad = 0;
     bool finite = false;
 
-    if (!scale_moves(a) || !(low < a->c->scale))
+    if (!is_scaled(a) || !(low < a->c->scale))
         return 0;
     a->e->scale_asked = true;
     int rc = is_finite(a, &a->own, low, &finite);
@@ -90,7 +96,9 @@ calm_scale(const struct asking *a)
 {
     const float low = lowest_scale(a);
 
-    if (low >= 1.0f || !scale_moves(a))
+    if (!scale_moves(a))
+        return a->c->scale;
+    if (low >= 1.0f)
         return low;
     return a->c->scale < 1.0f ? a->c->scale : 1.0f;
 }

@@ -216,7 +216,8 @@ tell_divergence(const struct spec *spec, const struct evidence *e,
 }
 
 static void
-tell_scale(const struct evidence *e, struct words *w)
+tell_scale(const struct spec *spec, const struct evidence *e, struct words *w,
+           struct verdict *v)
 {
     const struct location *l = &e->where;
 
@@ -224,9 +225,15 @@ tell_scale(const struct evidence *e, struct words *w)
     say(w, " is %s in %s with the loss scale %.9g.", name_what(l->what),
         dtype_name(l->dtype), (double)e->scale);
     say(w,
-        " The forward pass is finite, and with the scale %.9g everything is: "
-        "the scale backs off by itself, which is normal calibration.",
+        " The forward pass is finite, and with the scale %.9g everything is: ",
         e->finite_scale);
+    if (spec->amp.scaler.dynamic) {
+        say(w, "the scale backs off by itself, which is normal calibration.");
+        return;
+    }
+    say(w, "the scale is static, so it takes a smaller one.");
+    snprintf(v->cure, sizeof(v->cure),
+             "{\"amp\":{\"scaler\":{\"init_scale\":%.17g}}}", e->finite_scale);
 }
 
 static void
@@ -321,7 +328,7 @@ verdict_judge(const struct spec *spec, const struct evidence *e,
         say(&w, "run again, everything is finite: what was seen does not "
                 "follow from weights, batch and scale.");
         break;
-    case EVENT_VERDICT_SCALE_OVERFLOW: tell_scale(e, &w); break;
+    case EVENT_VERDICT_SCALE_OVERFLOW: tell_scale(spec, e, &w, out); break;
     case EVENT_VERDICT_FORWARD_OVERFLOW:
     case EVENT_VERDICT_BACKWARD_OVERFLOW:
         tell_overflow(spec, e, &w, out);

@@ -205,6 +205,26 @@ def scores_by_hand(case):
                        linear("head", 1)], (2, 4, 64), x, [0.0, 1.0])
 
 
+def masked_rows(case):
+    """C03: no query sees any key, whatever constant others would use"""
+    return case.spec(
+        "mlp-masked", [
+            {"name": "raw", "input": ["input", "input"],
+             "matmul": {"transpose_b": True}},
+            {"name": "keep", "input": ["raw"], "gt": {"value": 1e9}},
+            {"name": "heads", "input": ["input", "input", "input", "keep"],
+             "scaled_dot_product_attention": {"num_heads": 2}},
+            "flatten", linear("head", 1)], (2, 4, 8), [0.5] * 64, [0.0, 1.0],
+        optimizer={"sgd": {"lr": 0.01}}, amp={"scaler": {"init_scale": 1024}})
+
+
+def fixed_scale(case):
+    """a static scale that is too large: nothing backs it off"""
+    spec = scale_too_high(case)
+    spec["amp"]["scaler"]["dynamic"] = False
+    return spec
+
+
 def norm_after_overflow(case):
     """a batch norm passes an infinity on; it made none"""
     x = [0.5, 0.25] * 4
@@ -265,6 +285,10 @@ FAULTS = [
         "float16": {"verdict": "scale_overflow", "pass": "backward",
                     "fp32_finite": "yes", "cure": None},
         "bfloat16": None}),
+    (fixed_scale, {
+        "float16": {"verdict": "scale_overflow", "finite_scale": 2048.0,
+                    "cure": {"scaler": {"init_scale": 2048.0}}},
+        "bfloat16": None}),
     (scaled_loss, {"bfloat16": {"verdict": "scale_overflow"}}),
     (nan_pixel, {dtype: {
         "verdict": "bad_input", "pass": "input", "tensor": "x",
@@ -278,6 +302,7 @@ FAULTS = [
         for dtype in ALL}),
     (eps_underflow, dict.fromkeys(ALL)),
     (scores_of_attention, dict.fromkeys(ALL)),
+    (masked_rows, dict.fromkeys(ALL)),
     (scores_by_hand, {
         "float16": {"verdict": "forward_overflow", "layer": "scores",
                     "op": "matmul", "fp32_value": 82944.0},
@@ -348,12 +373,17 @@ def a_cure_cures():
     """what the incident proposes, pasted into the spec, skips nothing"""
     with Daemon() as d:
         for fault in (overflow_of_one_sample, overflow_of_a_convolution,
-                      overflow_in_a_block, overflow_in_backward_only):
+                      overflow_in_a_block, overflow_in_backward_only,
+                      fixed_scale):
             spec = fault(Case(f"{d.dir}/{fault.__name__}"))
             spec.setdefault("amp", {})["dtype"] = "float16"
             job = d.submit(spec, "--wait")
             cure = json.loads(first_incident(d, job)["cure"])
-            spec["amp"].update(cure["amp"])
+            for key, value in cure["amp"].items():
+                if key == "scaler":
+                    spec["amp"][key].update(value)
+                else:
+                    spec["amp"][key] = value
             again = d.submit(spec, "--wait")
             equal(d.status(again)["skips"], 0,
                   f"{fault.__name__} with {json.dumps(cure)}")

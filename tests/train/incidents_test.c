@@ -317,6 +317,7 @@ test_incidents_budget(void **unused)
 
     (void)unused;
     run_storm(&h, SHARE);
+    const int64_t start_us = harness_event(&h, EVENT_STARTED, 0)->t_us;
     for (int i = 0; i < N_ITER; i++) {
         if (!IS_BAD(i))
             continue;
@@ -329,6 +330,9 @@ test_incidents_budget(void **unused)
         } else if (e->u.incident.replayed) {
             assert_true(OPENS(i));
             n_replayed++;
+            /* Kept at every moment, not only in the end. */
+            assert_true((double)(spent + e->u.incident.cost_us) <=
+                        SHARE * (double)(e->t_us - start_us));
         } else {
             assert_int_equal(e->u.incident.verdict, EVENT_VERDICT_NONE);
             assert_non_null(strstr(e->u.incident.sentence, "not replayed"));

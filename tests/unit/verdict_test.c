@@ -140,11 +140,17 @@ test_verdict_scale_overflow(void **unused)
     e.scale_asked = true;
     e.finite_scale = 4096;
     e.fp32_finite = EVENT_YES;
+    spec.amp.scaler.dynamic = true;
     judge(EVENT_VERDICT_SCALE_OVERFLOW);
     says("loss scale 65536");
     says("with the scale 4096 everything is");
     assert_string_equal(v.cure, "");
     assert_string_equal(v.regions, "");
+    /* Nobody backs a static one off. */
+    spec.amp.scaler.dynamic = false;
+    judge(EVENT_VERDICT_SCALE_OVERFLOW);
+    says("static");
+    assert_string_equal(v.cure, "{\"amp\":{\"scaler\":{\"init_scale\":4096}}}");
 }
 
 static void
