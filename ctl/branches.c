@@ -265,10 +265,11 @@ branches_draw(struct branches *b, const struct view_job *job, bool utf8,
     const struct pen pen = {f, utf8};
 
     line(&pen, "",
-         "job %" PRId64 " %.128s: %s in %s, %" PRId64 " attempts, %" PRId64
-         " rollbacks",
+         "job %" PRId64 " %.128s: %s in %s, %" PRId64 " attempt%s, %" PRId64
+         " rollback%s",
          job->id, job->name, job->state, job->dtype, job->attempt,
-         job->rollbacks);
+         job->attempt == 1 ? "" : "s", job->rollbacks,
+         job->rollbacks == 1 ? "" : "s");
     if (b->n_marks > 1)
         qsort(b->mark, (size_t)b->n_marks, sizeof(*b->mark), compare_marks);
     for (int i = 0; i < b->n_attempts; i++) {

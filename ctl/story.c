@@ -178,8 +178,7 @@ put_questions(const struct session *s, const struct view_incident *v)
     snprintf(alone, sizeof(alone), "finite with %.60s alone in float32?",
              v->layer[0] != '\0' ? v->layer : "that layer");
     put_answer(s, "", alone, v->alone_finite);
-    put_answer(s, "", "smallest set of float32 layers that cures it?",
-               v->regions);
+    put_answer(s, "", "smallest set of float32 layers that cures?", v->regions);
 }
 
 static void

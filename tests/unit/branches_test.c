@@ -109,7 +109,7 @@ test_branches_tell_the_story(void **state)
     add_incident(&b, 2, 700, "", "");
     add_incident(&b, 2, 701, "bad_input", "");
     expect(&b, &job, false,
-           "job 12 cnn: completed in float16, 2 attempts, 1 rollbacks\n"
+           "job 12 cnn: completed in float16, 2 attempts, 1 rollback\n"
            "|-- attempt 1: iterations 0 to 512, 512 updates, 30 ms per update, "
            "stopped\n"
            "|   3  incident: scale_overflow at head\n"
@@ -144,7 +144,7 @@ test_branches_of_odd_rows(void **state)
     assert_true(branches_add_return(&b, &back));
     expect(&b, &job, false,
            "job 12 a\\x1b[31mb: completed in float16, 2 attempts, 1 "
-           "rollbacks\n"
+           "rollback\n"
            "|-- attempt 1: iterations 0 to 0, 0 updates, stopped\n"
            "|   0  back to 0 (the start): by a person; 0 iterations "
            "abandoned\n"
@@ -152,7 +152,7 @@ test_branches_of_odd_rows(void **state)
     branches_fini(&b);
     expect(&b, &job, true,
            "job 12 a\\x1b[31mb: completed in float16, 2 attempts, 1 "
-           "rollbacks\n"
+           "rollback\n"
            "\u2514\u2500\u2500 iteration 2345 = 2340 updates + 5 skips\n");
 }
 
