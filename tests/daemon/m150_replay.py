@@ -127,8 +127,10 @@ def ranges_after_a_change():
     """are those of the policy that holds by now"""
     with Daemon() as d:
         blobs(d.dir)
-        job = d.submit(mlp_spec(d.dir, train={"epochs": 1000000}))
-        d.wait_iteration(job, 60)
+        # Kept so many that none goes between the choice and the stop.
+        job = d.submit(mlp_spec(d.dir, train={"epochs": 1000000}, checkpoint={
+            "every_updates": 50, "keep": 1000}))
+        d.wait_iteration(job, 120)
         d.ctl("rollback", job, "--set", "amp.dtype=bfloat16",
               "--accept-policy-change")
         d.ctl("rollback", job, "--set", "amp.fp32_regions=[\"head\"]",

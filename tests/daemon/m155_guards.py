@@ -209,11 +209,10 @@ def a_set_scale_outlives_the_worker():
                        scale=4096)
         check(answer["ok"], answer)
         for attempt in (2, 3):
-            wait_for("the attempt to train", lambda a=attempt: (
-                lambda s: s["attempt"] == a and
-                s["iteration"] > last["iteration"] + 20)(d.status(job)))
+            wait_for("the attempt to train", lambda a=attempt: d.sql(
+                "SELECT count(*) FROM metric WHERE job = ? AND attempt = ?",
+                job, a)[0][0] > 20)
             d.kill_workers()
-        d.wait_iteration(job, last["iteration"] + 20)
         wait_for("attempt 4", lambda: d.status(job)["attempt"] == 4)
         wait_for("its first step", lambda: d.sql(
             "SELECT count(*) FROM metric WHERE job = ? AND attempt = 4",
