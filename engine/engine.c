@@ -27,7 +27,6 @@ struct engine {
     struct guard *guard;
     struct rerun *rerun;
     struct incident_keep *kept;
-    struct flush *flush; /* NULL: not wanted */
     char *policy;
     char *directory; /* ".../checkpoints" */
     char resumed_from[CKPT_NAME_MAX];
@@ -265,14 +264,6 @@ make_parts(struct engine *e, const struct engine_options *o, struct err *err)
         .flat = flat,
         .threads = e->threads,
     };
-    const struct flush_options fo = {
-        .spec = e->spec,
-        .data = e->source.data,
-        .backend = e->backend,
-        .threads = e->threads,
-        .batch_full = e->source.train_full,
-        .batch_last = e->source.train_last,
-    };
     const struct guard_options go = {
         .spec = e->spec,
         .rollbacks = o->guard_rollbacks,
@@ -295,8 +286,6 @@ make_parts(struct engine *e, const struct engine_options *o, struct err *err)
         rc = rerun_create(&ro, &e->rerun, err);
     if (rc == 0)
         rc = open_kept(e, o->directory, err);
-    if (rc == 0 && flush_is_wanted(e->spec))
-        rc = flush_create(&fo, &e->flush, err);
     e->step = (struct step){
         .state = e->state,
         .variants = e->variants,
@@ -344,7 +333,7 @@ connect_loop(struct engine *e)
                   .incidents = &e->loop.incidents,
                   .state = e->state,
                   .report = &e->report},
-        .flush = e->flush,
+        .measures_flush = flush_is_wanted(e->spec),
         .report = &e->report,
         .total_iterations = e->source.total_iterations,
         .owes_evaluation = owes_evaluation(e),
@@ -496,7 +485,6 @@ engine_close(struct engine **engine)
     guard_destroy(&e->guard);
     rerun_destroy(&e->rerun);
     incident_keep_destroy(&e->kept);
-    flush_destroy(&e->flush);
     keeper_destroy(&e->keeper);
     optimizer_destroy(&e->optimizer);
     variants_destroy(&e->variants);

@@ -38,12 +38,12 @@ measure_flush(struct loop *l, const struct prefetch_window *window,
     const int64_t updates = l->state->count.updates;
 
     memset(flushed, 0, sizeof(*flushed));
-    if (l->flush == NULL || r->found_inf ||
+    if (!l->measures_flush || r->found_inf ||
         (l->at.flush_known &&
          updates < l->at.flush_updates + FLUSH_EVERY_UPDATES))
         return;
-    flushed->here = flush_measure(l->flush, l->state, window, &flushed->result,
-                                  &flushed->failure) == 0;
+    flushed->here = flush_measure(l->incidents.rerun, l->state, window,
+                                  &flushed->result, &flushed->failure) == 0;
     flushed->us = clock_mono_us(&l->report->clock) - start_us;
     l->at.flush_known = true;
     l->at.flush_updates = updates;

@@ -27,7 +27,7 @@ struct loop {
     struct keeper *keeper;
     struct incidents incidents;
     struct watch watch;
-    struct flush *flush; /* NULL: not wanted */
+    bool measures_flush;
     const struct report *report;
     int64_t total_iterations;
     bool owes_evaluation; /* resumed from where one should have been made and
