@@ -31,7 +31,7 @@ read_source(const char *path)
 }
 
 static const char *const flows[] = {"control", "order", "report"};
-static const char *const rights[] = {"any", "owner", "none"};
+static const char *const rights[] = {"any", "owner", "admin", "none"};
 static const char *const shapes[] = {"one", "many", "stream", "later"};
 static const char *const types[] = {"i64", "f64",  "bool",
                                     "str", "i64s", "strs"};
