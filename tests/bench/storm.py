@@ -8,8 +8,10 @@ without (diagnose.max_replays and replay_share 0), in turns A B A B.
   storm    every iteration skips: time from the end of the first budget (the
            attempt's first max_replays incidents) to the last iteration, as a
            ratio of medians; the promise is at most 1.01
-  healthy  nothing ever skips: time per update, and, where valgrind is there,
-           instructions per iteration
+  healthy  nothing ever skips: time per update
+
+Where valgrind is there, instructions per iteration come first: they do not
+depend on what else the machine does.
 """
 import argparse
 import json
@@ -89,9 +91,10 @@ def in_turns(folder, what, a):
           f" {replayed} replays)", flush=True)
 
 
-def count_instructions(folder, diagnosed, iterations):
-    """Of a whole healthy worker with one thread, by callgrind."""
-    spec = make_spec(folder, "healthy", diagnosed, iterations, 1)
+def count_instructions(folder, what, diagnosed, iterations):
+    """Of a whole worker with one thread and a small batch, by callgrind."""
+    spec = make_spec(folder, what, diagnosed, iterations, 1)
+    spec["data"]["batch_size"] = 8
     with Job(spec) as job:
         # With a policy of its own the worker does not start itself anew.
         attempt = job.start(env={"OMP_WAIT_POLICY": "passive"}, prefix=[
@@ -101,15 +104,17 @@ def count_instructions(folder, diagnosed, iterations):
         return int(re.search(r"Collected : (\d+)", attempt.stderr()).group(1))
 
 
-def instructions(folder):
-    """Per iteration, what starting and ending takes left out."""
-    few, many = 4, 24
+def instructions(folder, what):
+    """Per iteration; starting, ending and the first budget are left out."""
+    few, many = FREE + 4, FREE + 24
     per = {}
     for diagnosed in (True, False):
-        n = [count_instructions(folder, diagnosed, i) for i in (few, many)]
+        n = [count_instructions(folder, what, diagnosed, i)
+             for i in (few, many)]
         per[diagnosed] = (n[1] - n[0]) / (many - few)
-    print(f"healthy  {per[False] / 1e6:8.3f} million instructions per iteration"
-          f" without, ratio with diagnosis {per[True] / per[False]:.6f}")
+    print(f"{what:8} {per[False] / 1e6:8.3f} million instructions per iteration"
+          f" without, ratio with diagnosis {per[True] / per[False]:.6f}",
+          flush=True)
 
 
 def main():
@@ -120,10 +125,11 @@ def main():
     a = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         write_data(folder)
-        in_turns(folder, "storm", a)
-        in_turns(folder, "healthy", a)
-        if shutil.which("valgrind"):
-            instructions(folder)
+        for what in ("storm", "healthy"):
+            if shutil.which("valgrind"):
+                instructions(folder, what)
+            if a.rounds > 0:
+                in_turns(folder, what, a)
 
 
 if __name__ == "__main__":
