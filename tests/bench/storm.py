@@ -121,12 +121,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--iterations", type=int, default=1500)
+    parser.add_argument("--instructions", action=argparse.BooleanOptionalAction,
+                        default=True)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     a = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         write_data(folder)
         for what in ("storm", "healthy"):
-            if shutil.which("valgrind"):
+            if a.instructions and shutil.which("valgrind"):
                 instructions(folder, what)
             if a.rounds > 0:
                 in_turns(folder, what, a)
