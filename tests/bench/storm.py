@@ -3,12 +3,15 @@
 """What diagnosis costs: in a storm of skips, and when nothing is wrong.
 
 Both are pairs of the same job on the shipped worker, with diagnosis and
-without (diagnose.max_replays and replay_share 0), in turns A B A B.
+without (diagnose.max_replays and replay_share 0). The two workers of a pair
+share the machine in slices of a fifth of a second, A B A B, by SIGSTOP and
+SIGCONT: a machine that gets slower or faster for a while does so for both, and
+an iteration that a slice cuts short goes on in the next one.
 
-  storm    every iteration skips: time from the end of the first budget (the
-           attempt's first max_replays incidents) to the last iteration, as a
-           ratio of medians; the promise is at most 1.01
-  healthy  nothing ever skips: time per update
+  storm    every iteration skips, counted after the first budget (the attempt's
+           first max_replays incidents): time per iteration with diagnosis over
+           that without; the promise is at most 1.01
+  healthy  nothing ever skips
 
 Where valgrind is there, instructions per iteration come first: they do not
 depend on what else the machine does.
@@ -19,9 +22,11 @@ import os
 import random
 import re
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
@@ -32,6 +37,8 @@ MODEL = [{"name": "fc1", "linear": {"out_features": 1024}}, "relu",
          {"name": "fc2", "linear": {"out_features": 1024}}, "relu",
          {"name": "head", "linear": {"out_features": 10}}]
 FREE = 8
+SLICE_S = 0.2
+FOREVER = 100_000_000
 
 
 def write_data(folder):
@@ -51,43 +58,70 @@ def make_spec(folder, what, diagnosed, iterations, threads):
         "loss": "cross_entropy", "optimizer": {"adamw": {"lr": 1e-3}},
         "amp": {"dtype": "float16", "scaler": {"init_scale": 1024}},
         "guard": "off", "diagnose": {"keep": 2},
-        "train": {"epochs": 100000, "max_iterations": iterations}}
+        "train": {"epochs": 10_000_000, "max_iterations": iterations}}
     if not diagnosed:
         spec["diagnose"] = {"max_replays": 0, "replay_share": 0}
     return spec
 
 
-def run(folder, what, diagnosed, iterations, threads):
-    """Seconds between the first counted iteration's end and the last's."""
-    with Job(make_spec(folder, what, diagnosed, iterations, threads)) as job:
-        attempt = job.start()
-        status = attempt.wait(3600)
-        if status != 0:
-            sys.exit(f"{what}: exit {status}\n{attempt.stderr()}")
-        steps = attempt.events("step")
+class Runner:
+    """A worker that runs in slices."""
+
+    def __init__(self, folder, what, diagnosed, threads):
+        self.what, self.diagnosed = what, diagnosed
+        self.job = Job(make_spec(folder, what, diagnosed, FOREVER, threads))
+        self.job.__enter__()
+        self.attempt = self.job.start()
+        self.attempt.wait_event("step", lambda e: e["iteration"] >= 4 * FREE)
+        self.attempt.signal(signal.SIGSTOP)
+        self.seconds, self.first = 0.0, self.count()
+
+    def count(self):
+        """Iterations done. Written before the next one starts."""
+        with open(self.attempt.path("events.jsonl"), "rb") as f:
+            return f.read().count(b'"kind":"step"')
+
+    def slice(self):
+        start = time.monotonic()
+        self.attempt.signal(signal.SIGCONT)
+        time.sleep(SLICE_S)
+        self.attempt.signal(signal.SIGSTOP)
+        self.seconds += time.monotonic() - start
+
+    def per_iteration(self):
+        return self.seconds / (self.count() - self.first)
+
+    def end(self):
+        """Replays that were made; a run that is not what it is called ends
+        the benchmark."""
+        self.attempt.signal(signal.SIGCONT)
+        steps = self.attempt.events("step")
         skips = sum(e["skipped"] for e in steps)
-        if skips != (len(steps) if what == "storm" else 0):
-            sys.exit(f"{what}: {skips} of {len(steps)} iterations skipped")
-        replayed = sum(e["replayed"] for e in attempt.events("incident"))
-        if what == "storm" and (replayed > 0) != diagnosed:
+        replayed = sum(e["replayed"] for e in self.attempt.events("incident"))
+        self.attempt.kill()
+        self.job.__exit__(None, None, None)
+        if skips != (len(steps) if self.what == "storm" else 0):
+            sys.exit(f"{self.what}: {skips} of {len(steps)} skipped")
+        if self.what == "storm" and (replayed > 0) != self.diagnosed:
             sys.exit(f"storm: {replayed} replays")
-        # The event of an iteration comes after its diagnosis.
-        return (steps[-1]["t_us"] - steps[FREE]["t_us"]) * 1e-6, replayed
+        return replayed
 
 
-def in_turns(folder, what, a):
-    seconds = {True: [], False: []}
-    replayed = 0
-    for _ in range(a.rounds):
-        for diagnosed in (True, False):
-            s, n = run(folder, what, diagnosed, a.iterations, a.threads)
-            seconds[diagnosed].append(s)
-            replayed = max(replayed, n)
-    with_, without = (statistics.median(seconds[d]) for d in (True, False))
-    per = 1e3 * without / (a.iterations - FREE)
-    spread = max(seconds[False]) / min(seconds[False])
-    print(f"{what:8} {per:8.3f} ms per iteration without, ratio with diagnosis"
-          f" {with_ / without:.4f} (spread without {spread:.3f};"
+def in_slices(folder, what, a):
+    ratios, per, replayed = [], [], 0
+    for i in range(a.rounds):
+        # New workers each time, for where the pages lie matters by a percent.
+        pair = {d: Runner(folder, what, d, a.threads)
+                for d in (i % 2 == 0, i % 2 == 1)}
+        for _ in range(a.slices):
+            for runner in pair.values():
+                runner.slice()
+        per.append(pair[False].per_iteration())
+        ratios.append(pair[True].per_iteration() / per[-1])
+        replayed = max(runner.end() for runner in pair.values())
+    print(f"{what:8} {1e3 * statistics.median(per):8.3f} ms per iteration"
+          f" without, ratio with diagnosis {statistics.median(ratios):.4f}"
+          f" ({min(ratios):.4f} to {max(ratios):.4f} in {a.rounds} rounds;"
           f" {replayed} replays)", flush=True)
 
 
@@ -119,8 +153,9 @@ def instructions(folder, what):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--iterations", type=int, default=1500)
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--slices", type=int, default=30,
+                        help="of each worker in a round")
     parser.add_argument("--instructions", action=argparse.BooleanOptionalAction,
                         default=True)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
@@ -131,7 +166,7 @@ def main():
             if a.instructions and shutil.which("valgrind"):
                 instructions(folder, what)
             if a.rounds > 0:
-                in_turns(folder, what, a)
+                in_slices(folder, what, a)
 
 
 if __name__ == "__main__":
