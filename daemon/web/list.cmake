@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# web_list(PATHS FILES TYPES SOURCE DYGRAPHS): three lists out of files.def.
+function(web_list paths files types source dygraphs)
+    file(STRINGS ${source}/files.def lines REGEX "^(FILE|DYGRAPHS)\\(")
+    set(p)
+    set(f)
+    set(t)
+    foreach(line IN LISTS lines)
+        # A type holds a semicolon, which would end an item of a list.
+        string(REPLACE ";" "@" line "${line}")
+        if(NOT line MATCHES
+           "^([A-Z]+)\\(\"([^\"]+)\", \"([^\"]+)\", \"([^\"]+)\"\\)$")
+            message(FATAL_ERROR "files.def: not understood: ${line}")
+        endif()
+        list(APPEND p ${CMAKE_MATCH_2})
+        list(APPEND t ${CMAKE_MATCH_4})
+        if(CMAKE_MATCH_1 STREQUAL "FILE")
+            list(APPEND f ${source}/${CMAKE_MATCH_3})
+        else()
+            list(APPEND f ${dygraphs}/${CMAKE_MATCH_3})
+        endif()
+    endforeach()
+    set(${paths} "${p}" PARENT_SCOPE)
+    set(${files} "${f}" PARENT_SCOPE)
+    set(${types} "${t}" PARENT_SCOPE)
+endfunction()
