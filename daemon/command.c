@@ -256,8 +256,20 @@ command_handle(struct daemon *d, struct request *request)
     const struct message *message = &message_table[request->message];
     struct err err;
 
-    assert(handlers[request->message] != NULL);
     err_clear(&err);
+    if (codec_read(request->doc, 0, message->request, &request->args, &err) !=
+        0)
+        request_refuse(request, &err, NULL);
+    else
+        command_run(d, request);
+}
+
+void
+command_run(struct daemon *d, struct request *request)
+{
+    const struct message *message = &message_table[request->message];
+
+    assert(handlers[request->message] != NULL);
     /* A client may ask and go, and ask again: what it asked for is still
      * done, so the line must have an end. */
     if (store_backlog(d->store) >= BACKLOG_MAX && !request->peer.admin) {
@@ -266,10 +278,7 @@ command_handle(struct daemon *d, struct request *request)
                        BACKLOG_MAX);
         return;
     }
-    if (codec_read(request->doc, 0, message->request, &request->args, &err) !=
-        0)
-        request_refuse(request, &err, NULL);
-    else if (message->right == MESSAGE_ADMIN && !request->peer.admin)
+    if (message->right == MESSAGE_ADMIN && !request->peer.admin)
         command_refuse(request, ERR_DENIED,
                        "%s is for administrators of this traind",
                        message->name);

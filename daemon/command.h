@@ -2,10 +2,11 @@
 /*
  * command: from a client's request to its handler.
  *
- * Decodes the arguments, finds the job that they name (in memory or in the
- * store), checks the right that messages.def asks for, and calls the handler,
- * one for each verb, by a table made from messages.def. A handler owns the
- * request from then on. Handlers live in command_*.c by area.
+ * Decodes the arguments where that is still to do, finds the job that they
+ * name (in memory or in the store), checks the right that messages.def asks
+ * for, and calls the handler, one for each verb, by a table made from
+ * messages.def. A handler owns the request from then on. Handlers live in
+ * command_*.c by area.
  */
 #ifndef DAEMON_COMMAND_H
 #define DAEMON_COMMAND_H
@@ -24,7 +25,10 @@ struct command_target {
 typedef void command_fn(struct daemon *d, struct request *request,
                         const struct command_target *target);
 
+/* Decodes the arguments of a request of the control socket and runs it. */
 void command_handle(struct daemon *d, struct request *request);
+/* The arguments are there already: another door's. */
+void command_run(struct daemon *d, struct request *request);
 
 /* For what waited for the store: true when the daemon is being taken apart;
  * the request is gone then. */

@@ -321,6 +321,17 @@ codec_write_request(int64_t id, enum message_id message, const void *args,
     return text_take(&t, len);
 }
 
+static void
+put_views(struct text *t, enum view_id id, const void *items, int n)
+{
+    for (int i = 0; i < n; i++) {
+        text_puts(t, i > 0 ? "," : "");
+        codec_view_encode(
+            t, id, (const char *)items + (size_t)i * view_table[id].size_bytes,
+            0);
+    }
+}
+
 char *
 codec_write_reply(int64_t id, enum message_id message, const void *items,
                   int n_items, bool more, size_t *len)
@@ -333,13 +344,7 @@ codec_write_reply(int64_t id, enum message_id message, const void *items,
     assert(list || (n_items == 1 && !more));
     put_int(&t, "{\"id\":", id);
     text_puts(&t, list ? ",\"ok\":true,\"items\":[" : ",\"ok\":true,\"item\":");
-    for (int i = 0; i < n_items; i++) {
-        text_puts(&t, i > 0 ? "," : "");
-        codec_view_encode(&t, m->reply,
-                          (const char *)items +
-                              (size_t)i * view_table[m->reply].size_bytes,
-                          0);
-    }
+    put_views(&t, m->reply, items, n_items);
     text_puts(&t, list ? "]" : "");
     text_puts(&t, more ? ",\"more\":true}" : "}");
     return text_take(&t, len);
@@ -422,18 +427,44 @@ codec_write_view(enum view_id id, const void *view, int indent, size_t *len)
     return text_take(&t, len);
 }
 
-int
-codec_read_view(const char *text, size_t len, enum view_id id, void *out,
-                struct codec_doc **doc, struct err *err)
+char *
+codec_write_page(enum view_id id, const void *items, int n_items, bool more,
+                 size_t *len)
+{
+    struct text t = {0};
+
+    text_puts(&t, "{\"items\":[");
+    put_views(&t, id, items, n_items);
+    text_puts(&t, more ? "],\"more\":true}" : "],\"more\":false}");
+    return text_take(&t, len);
+}
+
+static int
+read_object(const char *text, size_t len, enum view_id id, bool strict,
+            void *out, struct codec_doc **doc, struct err *err)
 {
     int rc = open_doc(text, len, doc, err);
 
     if (rc != 0)
         return rc;
-    rc = codec_view_decode((*doc)->root, id, false, out, (*doc)->pool, err);
+    rc = codec_view_decode((*doc)->root, id, strict, out, (*doc)->pool, err);
     if (rc != 0)
         codec_doc_close(doc);
     return rc;
+}
+
+int
+codec_read_view(const char *text, size_t len, enum view_id id, void *out,
+                struct codec_doc **doc, struct err *err)
+{
+    return read_object(text, len, id, false, out, doc, err);
+}
+
+int
+codec_read_args(const char *text, size_t len, enum view_id id, void *out,
+                struct codec_doc **doc, struct err *err)
+{
+    return read_object(text, len, id, true, out, doc, err);
 }
 
 char *

@@ -79,6 +79,12 @@ char *codec_write_view(enum view_id id, const void *view, int indent,
 /* And back: the text is one object. */
 int codec_read_view(const char *text, size_t len, enum view_id id, void *out,
                     struct codec_doc **doc, struct err *err);
+/* The same of a request: unknown fields are refused, naming those known. */
+int codec_read_args(const char *text, size_t len, enum view_id id, void *out,
+                    struct codec_doc **doc, struct err *err);
+/* A page of them: {"items":[...],"more":...}. */
+char *codec_write_page(enum view_id id, const void *items, int n_items,
+                       bool more, size_t *len);
 
 /* ---- events ------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 /*
  * text: a growing buffer and the JSON spelling of values.
  *
- * Private to proto/: what spec_print.c and the codec write with. Running out
+ * What spec_print.c, the codec and the daemon's HTTP write with. Running out
  * of memory is remembered and told once, by text_take(). Numbers are spelled
  * with 15 to 17 digits, as many as it takes to read back the same bits in any
  * locale; non-finite ones as "NaN", "Infinity", "-Infinity". Bytes of a string that
