@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Schema version 3 of traind.db (store_schema.c brings older ones here). Times
+-- Schema version 4 of traind.db (store_schema.c brings older ones here). Times
 -- are microseconds since the epoch. A float that may be non-finite has a flag
 -- column beside it: 0 finite, 1 NaN (the value is NULL), 2 +inf, 3 -inf.
 -- live = 0: on an abandoned line. iteration = updates + skips in every row of
@@ -274,3 +274,19 @@ CREATE TABLE event (
     text TEXT NOT NULL
 ) STRICT;
 CREATE INDEX event_job ON event (job, seq);
+
+-- Who may ask over HTTP without being known to the kernel. The secret itself
+-- is nowhere.
+CREATE TABLE token (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    uid INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    name TEXT NOT NULL,
+    hash TEXT NOT NULL UNIQUE, -- SHA-256, hexadecimal
+    scopes INTEGER NOT NULL,   -- sum of 1 read, 2 submit, 4 admin, 8 metrics
+    admin INTEGER NOT NULL,    -- an administrator made it
+    created_us INTEGER NOT NULL,
+    expires_us INTEGER NOT NULL, -- 0 = never
+    revoked_us INTEGER NOT NULL, -- 0 = not
+    last_used_us INTEGER NOT NULL
+) STRICT;

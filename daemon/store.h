@@ -158,6 +158,36 @@ void store_find_incident(struct store *store, int64_t id, store_rows_fn *done,
  * on the reader's connection; rows that are being written do not count. */
 void store_fsck(struct store *store, store_rows_fn *done, void *ctx);
 
+/* Events after number `after`, in order: items are struct view_event. uid: of
+ * that one's jobs and deeds only; -1: of all. job 0: of all jobs. */
+void store_query_events(struct store *store, int64_t uid, int64_t job,
+                        int64_t after, int64_t limit, store_rows_fn *done,
+                        void *ctx);
+/* Number of the last event that is committed. Does not wait. */
+int64_t store_last_event(const struct store *store);
+
+/* ---- tokens ---------------------------------------------------------------*/
+
+#define STORE_TOKEN_HASH 65 /* 64 hexadecimal digits */
+struct store_token {
+    int64_t id, uid, created_us, expires_us, revoked_us, last_used_us;
+    const char *user, *name;
+    const char *hash; /* SHA-256 of the secret, which is nowhere */
+    unsigned scopes;
+    bool admin; /* an administrator made it */
+};
+/* At the start, as store_load_jobs(). */
+typedef void store_token_fn(void *ctx, const struct store_token *token);
+int store_load_tokens(struct store *store, store_token_fn *fn, void *ctx,
+                      struct err *err);
+/* A new row and an event that says so; done's id is the token's. */
+void store_insert_token(struct store *store, const struct store_token *token,
+                        store_done_fn *done, void *ctx);
+/* Also with an event, by whoever did it. */
+void store_revoke_token(struct store *store, int64_t id, int64_t revoked_us,
+                        int64_t actor_uid, store_done_fn *done, void *ctx);
+void store_use_token(struct store *store, int64_t id, int64_t last_used_us);
+
 /* Calls that have not been answered yet. */
 int store_backlog(const struct store *store);
 

@@ -54,6 +54,8 @@ struct store_op {
 /* NULL when there is no memory: the daemon cannot go on without its store, so
  * callers assert. */
 struct store_op *store_op_create(store_run_fn *run, size_t args_bytes);
+void store_op_destroy(struct store_op *op);
+const char *store_path(const struct store *store);
 void store_op_submit(struct store *store, struct store_op *op);
 /* A copy in the op's pool; NULL becomes "". */
 const char *store_op_copy(struct store_op *op, const char *s);

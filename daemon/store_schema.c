@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/vfs.h>
 
-#define SCHEMA_VERSION        3
+#define SCHEMA_VERSION        4
 #define SCHEMA_APPLICATION_ID 0x74726e64 /* "trnd" */
 
 /* From each version to the next; columns end up where schema.sql has them. */
@@ -121,6 +121,19 @@ static const char *const upgrades[SCHEMA_VERSION] = {
           "DROP TABLE rollback;"
           "ALTER TABLE rollback_new RENAME TO rollback;"
           "CREATE INDEX rollback_job ON rollback (job);",
+    [3] = "CREATE TABLE token ( "
+          "id INTEGER PRIMARY KEY AUTOINCREMENT, "
+          "uid INTEGER NOT NULL, "
+          "user TEXT NOT NULL, "
+          "name TEXT NOT NULL, "
+          "hash TEXT NOT NULL UNIQUE, "
+          "scopes INTEGER NOT NULL, "
+          "admin INTEGER NOT NULL, "
+          "created_us INTEGER NOT NULL, "
+          "expires_us INTEGER NOT NULL, "
+          "revoked_us INTEGER NOT NULL, "
+          "last_used_us INTEGER NOT NULL "
+          ") STRICT;",
 };
 
 static const struct {

@@ -36,7 +36,8 @@ struct store {
     pthread_t writer_thread, reader_thread;
     int n_threads;
     struct queue to_writer, to_reader, to_loop;
-    int backlog; /* loop's thread only */
+    int backlog;                /* loop's thread only */
+    _Atomic int64_t last_event; /* highest that is committed */
     uv_async_t async;
 };
 
@@ -116,8 +117,8 @@ store_op_create(store_run_fn *run, size_t args_bytes)
     return op;
 }
 
-static void
-op_destroy(struct store_op *op)
+void
+store_op_destroy(struct store_op *op)
 {
     pool_destroy(&op->pool);
     free(op);
@@ -141,6 +142,12 @@ store_op_submit(struct store *store, struct store_op *op)
     assert(store->magic == STORE_MAGIC);
     store->backlog++;
     queue_put(&store->to_writer, op);
+}
+
+const char *
+store_path(const struct store *store)
+{
+    return store->path;
 }
 
 int
@@ -206,6 +213,28 @@ mind_ballast(struct store *store, const struct store_op *group, int rc)
         store_ballast_check(&store->ballast, store->ballast_bytes);
 }
 
+/* For those who wait for events; what is in the group's way is not lost. */
+static void
+note_last_event(struct store *store)
+{
+    static const char sql[] = "SELECT coalesce(max(seq), 0) FROM event";
+    struct store_op *op = store_op_create(NULL, 1);
+    sqlite3_stmt *stmt = store_sql_prepare(op, &store->writer, sql);
+
+    if (stmt != NULL && store_sql_row(op, stmt)) {
+        store->last_event = sqlite3_column_int64(stmt, 0);
+        sqlite3_reset(stmt);
+    }
+    store_op_destroy(op);
+}
+
+int64_t
+store_last_event(const struct store *store)
+{
+    assert(store->magic == STORE_MAGIC);
+    return store->last_event;
+}
+
 /* Commits the group and hands it back; a failed commit fails every op. */
 static void
 finish_group(struct store *store, struct store_op *group, bool begun)
@@ -225,6 +254,8 @@ finish_group(struct store *store, struct store_op *group, bool begun)
         store_sql_exec(&store->writer, "ROLLBACK", &ignored);
     }
     mind_ballast(store, group, rc);
+    if (begun && rc == 0)
+        note_last_event(store);
     while (group != NULL) {
         struct store_op *op = group;
 
@@ -346,7 +377,7 @@ call_back(struct store_op *op)
         op->rows(op->ctx, op->rc, op->items, op->n_items, op->more, &op->err);
     else if (op->done != NULL)
         op->done(op->ctx, op->rc, op->id, &op->err);
-    op_destroy(op);
+    store_op_destroy(op);
 }
 
 static struct store_op *
@@ -495,7 +526,7 @@ store_close(struct store **storep)
         struct store_op *op = head;
 
         head = op->next;
-        op_destroy(op);
+        store_op_destroy(op);
     }
     uv_close((uv_handle_t *)&store->async, on_async_closed);
 }
@@ -540,6 +571,6 @@ store_load_jobs(struct store *store, store_job_fn *fn, void *ctx,
         *err = op->err;
 out:
     store_sql_close(&conn);
-    op_destroy(op);
+    store_op_destroy(op);
     return rc;
 }

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of table event, for those who watch. */
+#include "daemon/store_private.h"
+
+#define MOST_ROWS 1000
+
+struct events_args {
+    int64_t uid, job, after, limit;
+};
+
+#define EVENT_SELECT                                                           \
+    "SELECT seq, t_us, job, attempt, uid, kind, text FROM event"               \
+    " WHERE seq > ?1 AND (?2 < 0 OR (job = 0 AND uid = ?2) OR EXISTS"          \
+    " (SELECT 1 FROM job WHERE job.id = event.job AND job.uid = ?2))"
+
+static void
+read_event(struct store_op *op, sqlite3_stmt *s, struct view_event *v)
+{
+    view_init(VIEW_ID_event, v);
+    v->seq = sqlite3_column_int64(s, 0);
+    v->t_us = sqlite3_column_int64(s, 1);
+    v->job = sqlite3_column_int64(s, 2);
+    v->attempt = sqlite3_column_int64(s, 3);
+    v->uid = sqlite3_column_int64(s, 4);
+    v->kind = store_sql_text(op, s, 5);
+    v->text = store_sql_text(op, s, 6);
+}
+
+static void
+run_events(struct store_op *op, struct store_conn *conn)
+{
+    const struct events_args *a = op->args;
+    struct store_rows rows = {0};
+    sqlite3_stmt *stmt =
+        a->job != 0
+            ? store_sql_prepare(
+                  op, conn, EVENT_SELECT " AND job = ?3 ORDER BY seq LIMIT ?4")
+            : store_sql_prepare(
+                  op, conn, EVENT_SELECT " AND ?3 = 0 ORDER BY seq LIMIT ?4");
+
+    if (stmt == NULL)
+        return;
+    store_sql_bind(stmt, "iiii", a->after, a->uid, a->job, a->limit + 1);
+    while (store_sql_row(op, stmt)) {
+        if (rows.n == a->limit) {
+            op->more = true;
+            sqlite3_reset(stmt);
+            return;
+        }
+        read_event(op, stmt,
+                   store_rows_add(op, &rows, sizeof(struct view_event)));
+    }
+}
+
+void
+store_query_events(struct store *store, int64_t uid, int64_t job, int64_t after,
+                   int64_t limit, store_rows_fn *done, void *ctx)
+{
+    struct store_op *op =
+        store_op_create(run_events, sizeof(struct events_args));
+    struct events_args *a = op->args;
+
+    a->uid = uid;
+    a->job = job;
+    a->after = after;
+    a->limit = limit > 0 && limit < MOST_ROWS ? limit : MOST_ROWS;
+    op->query = true;
+    op->rows = done;
+    op->ctx = ctx;
+    store_op_submit(store, op);
+}
