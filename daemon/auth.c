@@ -6,6 +6,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -95,10 +96,52 @@ auth_identify(int fd, const char *admin_group, struct auth_peer *out,
     out->uid = cred.uid;
     out->gid = cred.gid;
     out->pid = cred.pid;
+    out->scopes = SCOPE_ALL;
+    out->token = 0;
     /* Whoever owns the daemon could do it all by hand. */
     out->admin = cred.uid == 0 || cred.uid == geteuid() ||
                  is_member(fd, out, admin_group);
     return 0;
+}
+
+/* ---- scopes ---------------------------------------------------------------*/
+
+static const struct {
+    unsigned scope;
+    const char *name;
+} scopes[] = {{SCOPE_READ, "read"},
+              {SCOPE_SUBMIT, "submit"},
+              {SCOPE_ADMIN, "admin"},
+              {SCOPE_METRICS, "metrics"}};
+
+const char *
+auth_scope_name(unsigned scope)
+{
+    for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++)
+        if (scopes[i].scope == scope)
+            return scopes[i].name;
+    return "";
+}
+
+unsigned
+auth_scope_parse(const char *name)
+{
+    for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++)
+        if (strcmp(scopes[i].name, name) == 0)
+            return scopes[i].scope;
+    return 0;
+}
+
+unsigned
+auth_scopes_implied(unsigned given)
+{
+    if ((given & SCOPE_ADMIN) != 0)
+        given |= SCOPE_SUBMIT;
+    if ((given & SCOPE_SUBMIT) != 0)
+        given |= SCOPE_READ;
+    if ((given & SCOPE_READ) != 0)
+        given |= SCOPE_METRICS;
+    return given;
 }
 
 enum auth_role

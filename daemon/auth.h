@@ -20,7 +20,24 @@ struct auth_peer {
     gid_t gid;
     pid_t pid; /* for the record: it may be another one by now */
     bool admin;
+    unsigned scopes; /* enum auth_scope: of its token; all without one */
+    int64_t token;   /* it came with; 0: the kernel knows who it is */
 };
+
+/* What a token is good for, beyond who it acts for. */
+enum auth_scope {
+    SCOPE_READ = 1,
+    SCOPE_SUBMIT = 2, /* whatever changes something */
+    SCOPE_ADMIN = 4,
+    SCOPE_METRICS = 8,
+    SCOPE_ALL = 15
+};
+/* A scope's name, and back: 0 is none. */
+const char *auth_scope_name(unsigned scope);
+unsigned auth_scope_parse(const char *name);
+/* With those that a scope brings along: submit reads, reading is enough for
+ * the figures. */
+unsigned auth_scopes_implied(unsigned scopes);
 
 /* ERR_DENIED for the uid of nobody-knows-whom (unmapped user namespaces). */
 int auth_identify(int fd, const char *admin_group, struct auth_peer *out,

@@ -72,6 +72,20 @@ command_incident(struct daemon *d, struct request *request,
                         on_incident, request);
 }
 
+/* ---- what happened ------------------------------------------------------- */
+
+void
+command_events(struct daemon *d, struct request *request,
+               const struct command_target *target)
+{
+    const struct view_events_query *q = &request->args.events_query;
+
+    (void)target;
+    store_query_events(d->store,
+                       request->peer.admin ? -1 : (int64_t)request->peer.uid,
+                       q->job, q->after, q->limit, on_rows, request);
+}
+
 /* ---- the store itself -----------------------------------------------------*/
 
 void

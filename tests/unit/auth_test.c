@@ -11,7 +11,9 @@
 #include <cmocka.h>
 
 /* Every message for every role: a new verb must be added here, on purpose. */
-static const char *const anybody[] = {"ping", "validate", "submit", "list"};
+static const char *const anybody[] = {"ping",         "validate",    "submit",
+                                      "list",         "events",      "tokens",
+                                      "token_create", "token_revoke"};
 static const char *const owners[] = {
     "status",    "attempts",    "metrics",     "scale",    "skips",
     "incidents", "evaluations", "checkpoints", "incident", "guards",
@@ -35,7 +37,7 @@ test_auth_matrix(void **ctx)
     for (int m = 0; m < MESSAGE_ID_COUNT; m++) {
         const char *name = message_table[m].name;
         enum message_id id = (enum message_id)m;
-        bool any = is_in(name, anybody, 4), owner = is_in(name, owners, 19);
+        bool any = is_in(name, anybody, 8), owner = is_in(name, owners, 19);
 
         bool admin = strcmp(name, "fsck") == 0;
 
@@ -53,6 +55,22 @@ test_auth_matrix(void **ctx)
                              in ? AUTH_ALLOW : AUTH_DENY);
         }
     }
+}
+
+static void
+test_auth_scopes(void **ctx)
+{
+    (void)ctx;
+    for (unsigned scope = 1; scope <= SCOPE_ALL; scope *= 2)
+        assert_int_equal(auth_scope_parse(auth_scope_name(scope)), scope);
+    assert_int_equal(auth_scope_parse("root"), 0);
+    assert_int_equal(auth_scopes_implied(SCOPE_METRICS), SCOPE_METRICS);
+    assert_int_equal(auth_scopes_implied(SCOPE_READ),
+                     SCOPE_READ | SCOPE_METRICS);
+    assert_int_equal(auth_scopes_implied(SCOPE_SUBMIT),
+                     SCOPE_SUBMIT | SCOPE_READ | SCOPE_METRICS);
+    assert_int_equal(auth_scopes_implied(SCOPE_ADMIN), SCOPE_ALL);
+    assert_int_equal(auth_scopes_implied(0), 0);
 }
 
 static void
@@ -92,6 +110,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_auth_matrix),
+        cmocka_unit_test(test_auth_scopes),
         cmocka_unit_test(test_auth_roles),
         cmocka_unit_test(test_auth_identifies_this_process),
     };
