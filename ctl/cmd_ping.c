@@ -28,6 +28,8 @@ run_ping(struct session *s, struct err *err)
                  pong.version, link_now_ms() - asked_ms + 1, pong.pid, up,
                  pong.running, pong.queued);
     session_say(s, "socket %s", link_path(s->link));
+    if (pong.http[0] != '\0')
+        session_say(s, "dashboard %s", pong.http);
     return 0;
 }
 

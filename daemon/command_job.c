@@ -14,6 +14,7 @@
 
 #include "daemon/checkpoints.h"
 #include "daemon/flow.h"
+#include "daemon/http_api.h"
 #include "daemon/jobdir.h"
 #include "proto/spec.h"
 
@@ -34,6 +35,9 @@ command_ping(struct daemon *d, struct request *request,
     pong.running = jobs_count(&d->jobs, JOB_STARTING) +
                    jobs_count(&d->jobs, JOB_RUNNING) +
                    jobs_count(&d->jobs, JOB_STOPPING);
+    pong.http = http_api_url(d->http);
+    if (d->http != NULL && strcmp(d->conf.http_socket, "off") != 0)
+        pong.http_socket = d->conf.http_socket;
     request_reply(request, &pong, 1, false);
 }
 

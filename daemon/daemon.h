@@ -19,7 +19,10 @@
 #include "daemon/waiters.h"
 
 struct control;
+struct http_api;
+struct metrics;
 struct supervisor;
+struct tokens;
 
 #define DAEMON_PATH_MAX 1100
 
@@ -38,6 +41,8 @@ struct daemon {
     struct devices devices;
     struct supervisor *supervisor; /* owned */
     struct control *control;       /* owned; NULL before and after */
+    struct tokens *tokens;         /* owned */
+    struct http_api *http;         /* owned; NULL before and after */
     struct waiters waiters;
     struct subscribe subscribe;
     uv_timer_t schedule;

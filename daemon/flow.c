@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "daemon/adopt.h"
+#include "daemon/http_api.h"
 #include "daemon/jobdir.h"
 #include "daemon/lineage.h"
 #include "daemon/log.h"
@@ -152,6 +153,7 @@ on_changed(void *ctx, struct job *job, enum job_state from)
 
     (void)from;
     subscribe_changed(&d->subscribe, job);
+    http_api_changed(d->http, job);
     if (d->ready && !d->draining)
         tell_manager(d);
     flow_schedule_soon(d);
@@ -240,6 +242,7 @@ on_event(void *ctx, struct job *job, const struct event *event)
         job_update(job, "", &quiet); /* numbers that survive a crash */
     waiters_event(&d->waiters, d->store, job, event);
     subscribe_event(&d->subscribe, job, event);
+    http_api_changed(d->http, job);
 }
 
 static void

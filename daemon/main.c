@@ -18,12 +18,14 @@
 #include "daemon/command.h"
 #include "daemon/control.h"
 #include "daemon/flow.h"
+#include "daemon/http_api.h"
 #include "daemon/jobdir.h"
 #include "daemon/lock.h"
 #include "daemon/options.h"
 #include "daemon/reap.h"
 #include "daemon/reconcile.h"
 #include "daemon/shutdown.h"
+#include "daemon/tokens.h"
 
 #define WANTED_NOFILE 65536
 #define BALLAST_BYTES (32 * 1024 * 1024)
@@ -33,6 +35,7 @@ struct boot {
     struct daemon d;
     struct options options;
     struct listen listen;
+    struct listen http; /* fd -1: no Unix socket for HTTP */
     int lock_fd;
     struct shutdown *shutdown; /* owned */
     struct view_hello hello;
@@ -163,6 +166,8 @@ take_apart(struct daemon *d)
     struct boot *b = boot_of(d);
     struct view_list none;
 
+    http_api_close(&d->http);
+    listen_remove(&b->http);
     waiters_fini(&d->waiters);
     subscribe_fini(&d->subscribe);
     if (d->control != NULL)
@@ -171,6 +176,7 @@ take_apart(struct daemon *d)
         listen_remove(&b->listen);
     if (supervisor_count(d->supervisor) == 0)
         supervisor_destroy(&d->supervisor);
+    tokens_close(&d->tokens);
     ledger_destroy(&d->ledger);
     uv_close((uv_handle_t *)&d->schedule, NULL);
     uv_close((uv_handle_t *)&b->watchdog, NULL);
@@ -189,6 +195,7 @@ on_down(struct daemon *d)
          * and to the next start. */
         log_errx("leaving at once");
         listen_remove(&boot_of(d)->listen);
+        listen_remove(&boot_of(d)->http);
         _exit(err_exit_code(ERR_IO));
     }
     take_apart(d);
@@ -203,7 +210,8 @@ on_reconciled(struct daemon *d)
 
     if (d->draining)
         return; /* asked to go before it came */
-    if (open_control(b, &b->err) != 0) {
+    if (http_api_open(d, &b->http, &d->http, &b->err) != 0 ||
+        open_control(b, &b->err) != 0) {
         take_apart(d);
         return;
     }
@@ -253,6 +261,20 @@ open_socket(struct boot *b, struct err *err)
     return listen_open(&o, &b->listen, err);
 }
 
+/* The other socket, for those who speak HTTP. */
+static int
+open_http_socket(struct boot *b, struct err *err)
+{
+    const struct conf *conf = &b->d.conf;
+    const struct listen_options o = {.path = conf->http_socket,
+                                     .mode = (mode_t)conf->control_mode,
+                                     .group = conf->control_group};
+
+    if (o.path[0] == '\0' || strcmp(o.path, "off") == 0)
+        return 0;
+    return listen_open(&o, &b->http, err);
+}
+
 static int
 open_state(struct boot *b, struct err *err)
 {
@@ -271,6 +293,8 @@ open_state(struct boot *b, struct err *err)
         rc = lock_acquire(d->state_dir, &b->lock_fd, err);
     if (rc == 0)
         rc = open_socket(b, err);
+    if (rc == 0)
+        rc = open_http_socket(b, err);
     if (rc == 0)
         rc = store_open(&o, d->loop, &d->store, err);
     if (rc == 0 && store_warning(d->store)[0] != '\0')
@@ -306,6 +330,9 @@ make_parts(struct boot *b, struct err *err)
     b->shutdown = shutdown_create(d, on_down);
     if (d->ledger == NULL || d->supervisor == NULL || b->shutdown == NULL)
         return err_set(err, ERR_NOMEM, "out of memory");
+    d->tokens = tokens_open(d->store, err);
+    if (d->tokens == NULL)
+        return err->code;
     flow_init(d);
     subscribe_init(&d->subscribe, d->loop);
     uv_timer_init(d->loop, &b->watchdog);
@@ -338,7 +365,7 @@ run(struct boot *b)
     int rc;
 
     b->lock_fd = -1;
-    b->listen.fd = -1;
+    b->listen.fd = b->http.fd = -1;
     err_clear(&err);
     prepare_process();
     rc = start(b, &err);
@@ -347,6 +374,8 @@ run(struct boot *b)
         notify_send(&d->notify, "STATUS=%s\nERRNO=1", err.msg);
         if (b->listen.fd >= 0)
             listen_remove(&b->listen);
+        if (b->http.fd >= 0)
+            listen_remove(&b->http);
         /* Nothing has begun; the kernel takes the rest apart. */
         return err_exit_code(rc);
     }

@@ -117,6 +117,7 @@ user_socket_dir(char *out, size_t size)
 static int
 fill_places(const struct options *o, struct conf *conf, struct err *err)
 {
+    const bool usual = conf->control_socket[0] == '\0';
     char dir[CONF_STR_MAX / 2];
     int rc = 0;
 
@@ -131,6 +132,14 @@ fill_places(const struct options *o, struct conf *conf, struct err *err)
         user_socket_dir(dir, sizeof(dir));
         snprintf(conf->control_socket, CONF_STR_MAX, "%s/ctl.sock", dir);
     }
+    if (usual && conf->http_socket[0] == '\0')
+        snprintf(conf->http_socket, CONF_STR_MAX, "%.*shttp.sock",
+                 (int)(strrchr(conf->control_socket, '/') + 1 -
+                       conf->control_socket),
+                 conf->control_socket);
+    /* A port is everybody's: a daemon of one's own takes it when told to. */
+    if (usual && conf->http_listen[0] == '\0' && o->system)
+        strcpy(conf->http_listen, "127.0.0.1:9477");
     return rc;
 }
 
@@ -190,6 +199,9 @@ options_load_conf(const struct options *o, struct conf *conf, struct err *err)
         rc = make_absolute(conf->daemon_state_dir, "daemon.state_dir", err);
     if (rc == 0)
         rc = make_absolute(conf->control_socket, "control.socket", err);
+    if (rc == 0 && conf->http_socket[0] != '\0' &&
+        strcmp(conf->http_socket, "off") != 0)
+        rc = make_absolute(conf->http_socket, "http.socket", err);
     return rc;
 }
 

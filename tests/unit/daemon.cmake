@@ -2,7 +2,7 @@
 # One test of each part of the daemon; scenarios are in tests/daemon.
 foreach(part
         job schedule conf auth notify listen obituary subscribe ingest logcap
-        start_plan procfs control ledger web)
+        start_plan procfs control ledger web http_uri http_guard http_args)
     traind_add_test(${part}_test SOURCES ${part}_test.c
         LINKS traind_daemon LABELS unit)
 endforeach()
