@@ -8,6 +8,9 @@ traind_add_test(plot_test SOURCES plot_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(bar_test SOURCES bar_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(output_test SOURCES output_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(tail_test SOURCES tail_test.c LINKS traind_ctl LABELS unit)
+traind_add_test(tfevents_test
+    SOURCES tfevents_test.c LINKS traind_ctl LABELS unit)
+traind_add_test(lines_test SOURCES lines_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(printable_test
     SOURCES printable_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(branches_test
