@@ -132,6 +132,8 @@ find_cursor(enum message_id message, const struct view_field **where,
     *row = find_field(m->reply, "row");
     if (*row == NULL)
         *row = find_field(m->reply, "id");
+    if (*row == NULL)
+        *row = find_field(m->reply, "seq");
     return *where != NULL && *row != NULL;
 }
 

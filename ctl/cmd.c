@@ -22,17 +22,15 @@ const struct args_option cmd_globals[] = {
 /* In the order of help: the life of a job, then looking at it, then acting on
  * it, then the rest. */
 const struct cmd *const cmd_table[] = {
-    &cmd_validate,   &cmd_submit,      &cmd_list,
-    &cmd_status,     &cmd_watch,       &cmd_wait,
-    &cmd_logs,       &cmd_metrics,     &cmd_evaluations,
-    &cmd_scale,      &cmd_skips,       &cmd_incidents,
-    &cmd_explain,    &cmd_replay,      &cmd_ranges,
-    &cmd_guards,     &cmd_attempts,    &cmd_lineage,
-    &cmd_checkpoint, &cmd_checkpoints, &cmd_rollback,
-    &cmd_pause,      &cmd_resume,      &cmd_cancel,
-    &cmd_export,     &cmd_sample,      &cmd_explain_key,
-    &cmd_ping,       &cmd_admin,       &cmd_version,
-    &cmd_help,       &cmd_complete,    NULL,
+    &cmd_validate,    &cmd_submit,  &cmd_list,        &cmd_status,
+    &cmd_watch,       &cmd_wait,    &cmd_logs,        &cmd_metrics,
+    &cmd_evaluations, &cmd_scale,   &cmd_skips,       &cmd_incidents,
+    &cmd_explain,     &cmd_replay,  &cmd_ranges,      &cmd_guards,
+    &cmd_attempts,    &cmd_lineage, &cmd_checkpoint,  &cmd_checkpoints,
+    &cmd_rollback,    &cmd_pause,   &cmd_resume,      &cmd_cancel,
+    &cmd_export,      &cmd_sample,  &cmd_explain_key, &cmd_events,
+    &cmd_devices,     &cmd_token,   &cmd_ping,        &cmd_admin,
+    &cmd_version,     &cmd_help,    &cmd_complete,    NULL,
 };
 
 const struct cmd *

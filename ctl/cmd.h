@@ -38,6 +38,7 @@ extern const struct cmd cmd_validate, cmd_submit, cmd_list, cmd_status,
     cmd_incidents, cmd_replay, cmd_ranges, cmd_attempts, cmd_checkpoint,
     cmd_checkpoints, cmd_rollback, cmd_pause, cmd_resume, cmd_cancel, cmd_wait,
     cmd_export, cmd_sample, cmd_explain_key, cmd_ping, cmd_version, cmd_help,
-    cmd_complete, cmd_explain, cmd_guards, cmd_lineage, cmd_admin;
+    cmd_complete, cmd_explain, cmd_guards, cmd_lineage, cmd_admin, cmd_events,
+    cmd_devices, cmd_token;
 
 #endif

@@ -499,3 +499,76 @@ static const struct output_column notices_columns[] = {
     {"TEXT", false, put_notice_text},
 };
 LAYOUT(notices, notice);
+
+CELL_I64(event_seq, event, seq)
+CELL_TIME(event_time, event, t_us)
+CELL_I64(event_job, event, job)
+CELL_STR(event_kind, event, kind)
+CELL_STR(event_text, event, text)
+
+static const struct output_column events_columns[] = {
+    {"NUMBER", true, put_event_seq}, {"TIME", false, put_event_time},
+    {"JOB", true, put_event_job},    {"KIND", false, put_event_kind},
+    {"TEXT", false, put_event_text},
+};
+LAYOUT(events, event);
+
+/* ---- the daemon's own ----------------------------------------------------*/
+
+CELL_STR(device_name, device, name)
+CELL_STR(device_kind, device, kind)
+CELL_STR(device_cpus, device, cpus)
+CELL(device_job, device)
+{
+    if (v->job > 0)
+        snprintf(cell, n, "%" PRId64, v->job);
+    else
+        snprintf(cell, n, "%s", v->busy ? "another's" : "free");
+}
+
+static const struct output_column devices_columns[] = {
+    {"DEVICE", false, put_device_name},
+    {"KIND", false, put_device_kind},
+    {"JOB", true, put_device_job},
+    {"PROCESSORS", false, put_device_cpus},
+};
+LAYOUT(devices, device);
+
+CELL_I64(token_id, token, id)
+CELL_STR(token_user, token, user)
+CELL_STR(token_name, token, name)
+CELL(token_scopes, token)
+{
+    size_t len = 0;
+
+    for (int i = 0; i < v->scopes.n && len < n; i++)
+        len += (size_t)snprintf(cell + len, n - len, "%s%s", i > 0 ? "," : "",
+                                v->scopes.v[i]);
+}
+CELL_TIME(token_created, token, created_us)
+CELL(token_state, token)
+{
+    char when[FORMAT_MAX];
+
+    format_time(v->revoked_us > 0 ? v->revoked_us : v->expires_us, o->utc, when,
+                sizeof(when));
+    if (v->revoked_us > 0)
+        snprintf(cell, n, "revoked %s", when);
+    else if (v->expires_us > 0)
+        snprintf(cell, n, "until %s", when);
+    else
+        snprintf(cell, n, "%s", "good");
+}
+CELL(token_used, token)
+{
+    if (v->last_used_us > 0)
+        format_time(v->last_used_us, o->utc, cell, n);
+}
+
+static const struct output_column tokens_columns[] = {
+    {"NUMBER", true, put_token_id},       {"USER", false, put_token_user},
+    {"NAME", false, put_token_name},      {"SCOPES", false, put_token_scopes},
+    {"MADE", false, put_token_created},   {"STATE", false, put_token_state},
+    {"LAST USED", false, put_token_used},
+};
+LAYOUT(tokens, token);

@@ -372,6 +372,31 @@ command_status(struct daemon *d, struct request *request,
     request_reply(request, &target->view, 1, false);
 }
 
+/* ---- devices --------------------------------------------------------------*/
+
+void
+command_devices(struct daemon *d, struct request *request,
+                const struct command_target *target)
+{
+    struct view_device views[DEVICE_MAX];
+
+    (void)target;
+    for (int i = 0; i < d->devices.n; i++) {
+        const struct device *device = &d->devices.v[i];
+        const struct job *job = jobs_find(&d->jobs, device->job);
+
+        view_init(VIEW_ID_device, &views[i]);
+        views[i].name = device->name;
+        views[i].kind = device->kind;
+        views[i].cpus = device->cpus;
+        views[i].busy = device->job != 0;
+        if (job != NULL &&
+            auth_role(&request->peer, job->row.view.uid) != AUTH_OTHER)
+            views[i].job = device->job;
+    }
+    request_reply(request, views, d->devices.n, false);
+}
+
 /* ---- paths ----------------------------------------------------------------*/
 
 struct path_answer {
