@@ -192,6 +192,12 @@ put_parameter(struct text *t, bool *first, const char *name, const char *in,
     text_putc(t, '}');
 }
 
+static const char number[] =
+    "\"type\":\"integer\",\"format\":\"int64\",\"minimum\":1";
+static const char job[] =
+    "\"type\":\"string\",\"pattern\":"
+    "\"^([0-9]{1,18}|@|name:[^\\\\u0000-\\\\u001f\\\\u007f-\\\\u009f/]+)$\"";
+
 static bool
 is_spec(const struct http_route *r)
 {
@@ -209,10 +215,7 @@ put_message_parameters(struct text *t, const struct http_route *r, bool *first)
 
         if (strcmp(f->name, r->field) == 0)
             put_parameter(t, first, "id", "path",
-                          f->type == VIEW_I64
-                              ? "\"type\":\"integer\",\"format\":\"int64\""
-                              : "\"type\":\"string\"",
-                          f->doc);
+                          f->type == VIEW_I64 ? number : job, f->doc);
         else if (strcmp(r->method, "GET") == 0 && f->type != VIEW_STRS)
             put_parameter(t, first, f->name, "query", schema_of(f->type),
                           f->doc);
@@ -237,7 +240,6 @@ static void
 put_give_parameters(struct text *t, const struct http_route *r, bool *first)
 {
     static const char count[] = "\"type\":\"integer\",\"minimum\":0";
-    static const char number[] = "\"type\":\"integer\",\"minimum\":1";
 
     if (r->give == http_give_events) {
         put_parameter(t, first, "after", "query", count, "events after this");
@@ -249,8 +251,7 @@ put_give_parameters(struct text *t, const struct http_route *r, bool *first)
                       "\"type\":\"integer\",\"minimum\":0,\"maximum\":60",
                       "seconds to wait for one");
     } else if (r->give == http_give_logs) {
-        put_parameter(t, first, "id", "path", "\"type\":\"string\"",
-                      "number, @ or name:NAME");
+        put_parameter(t, first, "id", "path", job, "number, @ or name:NAME");
         put_parameter(t, first, "attempt", "query", number,
                       "default: the latest");
         put_parameter(t, first, "tail", "query", number, "last lines only");
@@ -267,8 +268,11 @@ put_body(struct text *t, const struct http_route *r)
     text_puts(t, "\"requestBody\":{\"required\":");
     text_puts(t, is_spec(r) ? "true" : "false");
     text_puts(t, ",\"content\":{\"application/json\":{\"schema\":");
-    if (is_spec(r))
-        text_puts(t, "{\"type\":\"object\"}");
+    if (r->message == MESSAGE_ID_validate)
+        text_puts(t, "{}"); /* faults are its answer */
+    else if (is_spec(r))
+        text_puts(t, "{\"type\":\"object\",\"required\":[\"data\",\"model\","
+                     "\"loss\",\"optimizer\"]}");
     else
         put_object(t, message_table[r->message].request, true, r->field);
     text_puts(t, "}}},");
