@@ -8,12 +8,15 @@
 #include <string.h>
 
 #define SUGGESTED_LR 0.1 /* of the rate that diverged */
+#define NAME_BYTES   80  /* of a name within a sentence */
+#define NAMES_BYTES  160 /* of a list of names */
 
 /* ---- words ----------------------------------------------------------------*/
 
 struct words {
     char *to;
     size_t size, n;
+    bool cut;
 };
 
 __attribute__((format(printf, 2, 3))) static void
@@ -26,8 +29,41 @@ say(struct words *w, const char *fmt, ...)
     va_end(args);
     if (n > 0)
         w->n += (size_t)n;
-    if (w->n >= w->size)
+    if (w->n >= w->size) {
         w->n = w->size - 1;
+        w->cut = true;
+    }
+}
+
+/* Where at most n bytes of s end without a character in halves. */
+static int
+whole_bytes(const char *s, size_t n)
+{
+    if (strlen(s) <= n)
+        return (int)strlen(s);
+    while (n > 0 && ((unsigned char)s[n] & 0xc0) == 0x80)
+        n--;
+    return (int)n;
+}
+
+static void
+say_name(struct words *w, const char *name)
+{
+    const int n = whole_bytes(name, NAME_BYTES);
+
+    say(w, "%.*s%s", n, name, name[n] != '\0' ? "..." : "");
+}
+
+/* What did not fit ends in dots, and is told to be cut by them. */
+static void
+end_words(struct words *w)
+{
+    static const char dots[] = "...";
+
+    if (!w->cut)
+        return;
+    w->n = (size_t)whole_bytes(w->to, w->size - sizeof(dots));
+    memcpy(w->to + w->n, dots, sizeof(dots));
 }
 
 static const char *
@@ -54,11 +90,19 @@ name_what(enum event_nonfinite what)
     return what == EVENT_NAN ? "NaN" : event_nonfinite_name(what);
 }
 
+static void
+say_quoted(struct words *w, const char *name)
+{
+    say(w, "\"");
+    say_name(w, name);
+    say(w, "\"");
+}
+
 /* "fc1.out" (linear) */
 static void
 say_tensor(struct words *w, const struct location *l)
 {
-    say(w, "\"%.80s\"", l->tensor);
+    say_quoted(w, l->tensor);
     if (l->op[0] != '\0')
         say(w, " (%s)", l->op);
 }
@@ -66,18 +110,39 @@ say_tensor(struct words *w, const struct location *l)
 static void
 say_samples(struct words *w, const struct evidence *e)
 {
+    int n = 0;
+
     if (e->n_guilty == 1) {
         say(w, " Sample %lld causes it.", (long long)e->samples[0]);
     } else if (e->n_guilty > 1) {
         say(w, " %lld samples cause it: ", (long long)e->n_guilty);
-        for (int i = 0; i < e->n_samples && i < 4; i++)
-            say(w, "%s%lld", i > 0 ? ", " : "", (long long)e->samples[i]);
-        say(w, "%s.", e->n_guilty > 4 ? ", ..." : "");
+        for (; n < e->n_samples && n < 4; n++)
+            say(w, "%s%lld", n > 0 ? ", " : "", (long long)e->samples[n]);
+        if (e->n_guilty > n)
+            say(w, " and %lld more", (long long)e->n_guilty - n);
+        say(w, ".");
     } else if (e->samples_no_need) {
         say(w, " No sample is to blame: without any it is the same.");
     } else if (e->samples_asked) {
         say(w, " No single sample causes it.");
     }
+}
+
+/* "fc1, fc2 and 12 more" */
+static void
+say_regions(struct words *w, const struct evidence *e)
+{
+    const size_t start = w->n;
+    int n = 0;
+
+    for (; n < e->n_regions; n++) {
+        if (n > 0 && w->n - start + strlen(e->region[n]) > NAMES_BYTES)
+            break;
+        say(w, "%s", n > 0 ? ", " : "");
+        say_name(w, e->region[n]);
+    }
+    if (n < e->n_regions)
+        say(w, " and %d more", e->n_regions - n);
 }
 
 /* ---- cures ----------------------------------------------------------------*/
@@ -108,7 +173,7 @@ static void
 write_regions(const struct spec *spec, const struct evidence *e,
               struct verdict *v)
 {
-    struct words names = {v->regions, sizeof(v->regions), 0};
+    struct words names = {v->regions, sizeof(v->regions), 0, false};
     json_t *list = json_array();
 
     for (int i = 0; i < spec->amp.n_fp32_regions; i++)
@@ -147,17 +212,17 @@ tell_bad_input(const struct evidence *e, struct words *w)
 {
     const struct location *l = &e->where;
 
-    if (l->is_label)
+    if (l->is_label) {
         say(w,
             "sample %lld has the label %lld, and the model tells %lld classes "
             "apart: 0 to %lld.",
             (long long)l->sample, (long long)l->label, (long long)l->n_classes,
             (long long)l->n_classes - 1);
-    else
-        say(w, "the batch itself is not finite: \"%.80s\" of sample %lld is %s",
-            l->tensor, (long long)l->sample, name_what(l->what));
-    if (!l->is_label) {
-        say(w, " at ");
+    } else {
+        say(w, "the batch itself is not finite: ");
+        say_quoted(w, l->tensor);
+        say(w, " of sample %lld is %s at ", (long long)l->sample,
+            name_what(l->what));
         say_index(w, l);
         say(w, ".");
     }
@@ -173,15 +238,17 @@ tell_optimizer(const struct spec *spec, const struct evidence *e,
     const struct location *l = &e->where;
 
     if (l->op[0] == '\0') {
-        say(w, "the %s \"%.80s\" became %s at ", l->role, l->tensor,
-            name_what(l->what));
+        say(w, "the %s ", l->role);
+        say_quoted(w, l->tensor);
+        say(w, " became %s at ", name_what(l->what));
         say_index(w, l);
         say(w, ", though the gradients were finite: the activations it is made "
                "of are too large for float32. Go back to a checkpoint.");
         return;
     }
-    say(w, "the update before made the %s \"%.80s\" %s at ", l->role, l->tensor,
-        name_what(l->what));
+    say(w, "the update before made the %s ", l->role);
+    say_quoted(w, l->tensor);
+    say(w, " %s at ", name_what(l->what));
     say_index(w, l);
     say(w,
         ", though its gradients were finite: %s with lr %.6g went too far "
@@ -265,8 +332,9 @@ tell_overflow(const struct spec *spec, const struct evidence *e,
     say_samples(w, e);
     if (e->n_regions > 0) {
         write_regions(spec, e, v);
-        say(w, " With %.160s in float32 it is finite", v->regions);
-        say(w, "%s.",
+        say(w, " With ");
+        say_regions(w, e);
+        say(w, " in float32 it is finite%s.",
             e->bf16_finite == EVENT_YES  ? ", in bfloat16 too"
             : e->bf16_finite == EVENT_NO ? ", in bfloat16 it is not"
                                          : "");
@@ -319,7 +387,7 @@ void
 verdict_judge(const struct spec *spec, const struct evidence *e,
               struct verdict *out)
 {
-    struct words w = {out->sentence, sizeof(out->sentence), 0};
+    struct words w = {out->sentence, sizeof(out->sentence), 0, false};
 
     memset(out, 0, sizeof(*out));
     out->verdict = judge(e);
@@ -337,4 +405,5 @@ verdict_judge(const struct spec *spec, const struct evidence *e,
     case EVENT_VERDICT_DIVERGENCE: tell_divergence(spec, e, &w, out); break;
     case EVENT_VERDICT_OPTIMIZER: tell_optimizer(spec, e, &w, out); break;
     }
+    end_words(&w);
 }

@@ -83,6 +83,27 @@ test_verdict_forward_overflow(void **unused)
                         "{\"amp\":{\"fp32_regions\":[\"fc1\",\"fc2\"]}}");
 }
 
+/* Lists that are not told in full say how much they leave out. */
+static void
+test_verdict_shortens_lists(void **unused)
+{
+    (void)unused;
+    begin(EVENT_PASS_FORWARD);
+    e.fp32_finite = e.bf16_finite = EVENT_YES;
+    for (int i = 0; i < EVENT_MAX_SAMPLES; i++)
+        e.samples[i] = i + 1;
+    e.n_samples = e.n_guilty = 4;
+    judge(EVENT_VERDICT_FORWARD_OVERFLOW);
+    says(" 4 samples cause it: 1, 2, 3, 4. ");
+    e.n_samples = EVENT_MAX_SAMPLES;
+    e.n_guilty = 20;
+    for (int i = 0; i < 30; i++)
+        add_region("encoder.block");
+    judge(EVENT_VERDICT_FORWARD_OVERFLOW);
+    says(" 20 samples cause it: 1, 2, 3, 4 and 16 more. ");
+    says(" encoder.block, encoder.block and 20 more in float32 it is finite, ");
+}
+
 /* Without a set that cures, what else does; bfloat16 only if it was tried. */
 static void
 test_verdict_cures_without_regions(void **unused)
@@ -222,7 +243,7 @@ test_verdict_bad_input(void **unused)
         e.samples[i] = 7 + i;
     judge(EVENT_VERDICT_BAD_INPUT);
     says("of sample 7 is NaN at [2,0]");
-    says("20 samples cause it: 7, 8, 9, 10, ...");
+    says("20 samples cause it: 7, 8, 9, 10 and 16 more.");
     assert_string_equal(v.cure, "");
     e.where.is_label = true;
     e.where.label = 12;
@@ -263,6 +284,9 @@ test_verdict_of_long_names(void **unused)
     spec.amp.n_fp32_regions = 2;
     judge(EVENT_VERDICT_FORWARD_OVERFLOW);
     assert_true(strlen(v.sentence) < EVENT_TEXT_MAX);
+    says("tt...\" (linear)");
+    says("aa... and 63 more in float32 it is finite");
+    assert_string_equal(v.sentence + strlen(v.sentence) - 5, " too.");
     json_t *root = json_loads(v.cure, 0, NULL);
     json_t *list =
         json_object_get(json_object_get(root, "amp"), "fp32_regions");
@@ -273,11 +297,37 @@ test_verdict_of_long_names(void **unused)
     json_decref(root);
 }
 
+/* Names of two-byte characters, and no room for all that is to be said: no
+ * character is cut in halves, and dots say that there was more. */
+static void
+test_verdict_cuts_between_characters(void **unused)
+{
+    static char op[EVENT_TEXT_MAX];
+
+    (void)unused;
+    for (int odd = 0; odd < 2; odd++) {
+        begin(EVENT_PASS_FORWARD);
+        e.fp32_finite = EVENT_YES;
+        memset(e.where.tensor, 't', sizeof(e.where.tensor));
+        for (size_t i = (size_t)odd; i + 2 < sizeof(e.where.tensor); i += 2)
+            memcpy(e.where.tensor + i, "\u00e4", 3);
+        e.where.op = op;
+        memset(op, 'o', sizeof(op) - 1);
+        for (size_t i = (size_t)odd; i + 2 < sizeof(op); i += 2)
+            memcpy(op + i, "\u00f6", 3);
+        judge(EVENT_VERDICT_FORWARD_OVERFLOW);
+        says("\u00e4...\" (");
+        assert_string_equal(v.sentence + strlen(v.sentence) - 5, "\u00f6...");
+        assert_true(strlen(v.sentence) >= EVENT_TEXT_MAX - 3);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_verdict_forward_overflow),
+        cmocka_unit_test(test_verdict_shortens_lists),
         cmocka_unit_test(test_verdict_cures_without_regions),
         cmocka_unit_test(test_verdict_of_each_pass),
         cmocka_unit_test(test_verdict_scale_overflow),
@@ -286,6 +336,7 @@ main(void)
         cmocka_unit_test(test_verdict_bad_input),
         cmocka_unit_test(test_verdict_none),
         cmocka_unit_test(test_verdict_of_long_names),
+        cmocka_unit_test(test_verdict_cuts_between_characters),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
