@@ -31,6 +31,16 @@ put(const struct session *s, const char *label, const char *fmt, ...)
     free(text);
 }
 
+static size_t
+whole_bytes(const char *s, size_t n)
+{
+    const size_t most = n;
+
+    while (n > 0 && ((unsigned char)s[n] & 0xc0) == 0x80)
+        n--;
+    return n > 0 ? n : most;
+}
+
 /* Words up to the width of the terminal, two blanks in front. */
 static void
 put_paragraph(const struct session *s, const char *text)
@@ -43,8 +53,8 @@ put_paragraph(const struct session *s, const char *text)
             n = width;
             while (n > 0 && text[n] != ' ')
                 n--;
-            if (n == 0)
-                n = width;
+            if (n == 0) /* a word alone; never half a character of it */
+                n = whole_bytes(text, width);
         }
         session_tell(s, "  %.*s", (int)n, text);
         text += n;

@@ -13,6 +13,7 @@ traind_add_test(tfevents_test
 traind_add_test(lines_test SOURCES lines_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(printable_test
     SOURCES printable_test.c LINKS traind_ctl LABELS unit)
+traind_add_test(story_test SOURCES story_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(branches_test
     SOURCES branches_test.c LINKS traind_ctl LABELS unit)
 traind_add_test(ctl_program_test
