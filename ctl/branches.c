@@ -62,12 +62,21 @@ add_mark(struct branches *b)
     return &list[b->n_marks++];
 }
 
+/* The attempt's latest incident; those of other lines may lie between. */
+static struct branches_mark *
+last_incident(const struct branches *b, int64_t attempt)
+{
+    for (int i = b->n_marks - 1; i >= 0; i--)
+        if (!b->mark[i].is_guard && b->mark[i].attempt == attempt)
+            return &b->mark[i];
+    return NULL;
+}
+
 /* Those of one kind that follow on each other become one. */
 bool
 branches_add_incident(struct branches *b, const struct view_incident *v)
 {
-    struct branches_mark *last =
-        b->n_marks > 0 ? &b->mark[b->n_marks - 1] : NULL;
+    struct branches_mark *last = last_incident(b, v->attempt);
     char text[BRANCHES_TEXT];
 
     if (v->verdict[0] == '\0')
@@ -76,8 +85,8 @@ branches_add_incident(struct branches *b, const struct view_incident *v)
         snprintf(text, sizeof(text), "%s at %s", v->verdict, v->layer);
     else
         snprintf(text, sizeof(text), "%s of %s", v->verdict, v->tensor);
-    if (last != NULL && !last->is_guard && last->attempt == v->attempt &&
-        v->iteration <= last->last + 1 && strcmp(last->text, text) == 0) {
+    if (last != NULL && v->iteration <= last->last + 1 &&
+        strcmp(last->text, text) == 0) {
         last->last = v->iteration;
         last->n++;
         return true;

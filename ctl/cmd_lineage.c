@@ -100,24 +100,119 @@ draw(struct session *s, const struct view_job *job, const char *ref,
 
 /* ---- for machines ---------------------------------------------------------*/
 
-/* {"attempts": [...], "rollbacks": [...], ...}; other forms one list after the
- * other. */
+/* {"attempts": [...], "rollbacks": [...], ...} */
 static int
-list_all(struct session *s, const char *ref, struct err *err)
+put_json(struct session *s, const char *ref, struct err *err)
 {
-    const bool json = s->out.ops == &output_json;
     union question q;
     int rc = 0;
 
     for (size_t i = 0; i < N_LISTS && rc == 0; i++) {
-        if (json)
-            fprintf(s->out.f, "%s\"%s\": ", i == 0 ? "{" : ",\n",
-                    lists[i].name);
+        fprintf(s->out.f, "%s\"%s\": ", i == 0 ? "{" : ",\n", lists[i].name);
         ask(&q, lists[i].message, ref);
         rc = session_list(s, lists[i].message, &q, lists[i].layout, err);
     }
-    if (json)
-        fputs("}\n", s->out.f);
+    fputs("}\n", s->out.f);
+    return rc;
+}
+
+struct joining {
+    struct session *s;
+    size_t list;
+    struct branches branches; /* of incidents only */
+    char **record;            /* owned: of each mark's first incident */
+};
+
+/* A record as it stands on a line, without the line's end; malloc'd. */
+static char *
+write_record(const struct session *s, enum view_id id, const void *view)
+{
+    struct output out = s->out;
+    struct err err = {0};
+    char *text = NULL;
+    size_t n = 0;
+
+    out.f = open_memstream(&text, &n);
+    if (out.f == NULL)
+        return NULL;
+    const int rc = out.ops->item(&out, id, view, &err);
+    if (fclose(out.f) != 0 || rc < 0 || n == 0) {
+        free(text);
+        return NULL;
+    }
+    text[n - 1] = '\0';
+    return text;
+}
+
+static int
+join_incident(void *ctx, const void *view, struct err *err)
+{
+    struct joining *j = ctx;
+    const int n = j->branches.n_marks;
+    char **more;
+
+    if (!branches_add_incident(&j->branches, view))
+        return err_set(err, ERR_NOMEM, "out of memory");
+    if (j->branches.n_marks == n)
+        return 0;
+    more = realloc(j->record, (size_t)(n + 1) * sizeof(*more));
+    if (more != NULL)
+        j->record = more;
+    char *record =
+        more != NULL ? write_record(j->s, VIEW_ID_incident, view) : NULL;
+    if (record == NULL) {
+        j->branches.n_marks = n;
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    more[n] = record;
+    return 0;
+}
+
+/* The list's name in front of all fields. */
+static int
+put_named(void *ctx, const void *view, struct err *err)
+{
+    const struct joining *j = ctx;
+    struct output *out = &j->s->out;
+
+    fprintf(out->f, "%s|", lists[j->list].name);
+    return out->ops->item(out, message_table[lists[j->list].message].reply,
+                          view, err);
+}
+
+/* A line for each run of incidents: the fields of the first, then the last
+ * iteration and how many they are. */
+static void
+put_runs(const struct joining *j)
+{
+    const struct branches *b = &j->branches;
+
+    for (int i = 0; i < b->n_marks; i++)
+        fprintf(j->s->out.f, "%s|%s|%" PRId64 "|%" PRId64 "\n",
+                lists[j->list].name, j->record[i], b->mark[i].last,
+                b->mark[i].n);
+}
+
+static int
+put_lines(struct session *s, const char *ref, struct err *err)
+{
+    struct joining j = {.s = s};
+    union question q;
+    int rc = 0;
+
+    for (j.list = 0; j.list < N_LISTS && rc == 0; j.list++) {
+        const enum message_id message = lists[j.list].message;
+        const bool joined = message == MESSAGE_ID_incidents;
+        ask(&q, message, ref);
+        rc = session_many(s, message, &q, joined ? join_incident : put_named,
+                          &j, err);
+        if (rc == 0 && joined)
+            put_runs(&j);
+    }
+    for (int i = 0; i < j.branches.n_marks; i++)
+        free(j.record[i]);
+    free(j.record);
+    branches_fini(&j.branches);
     return rc;
 }
 
@@ -137,7 +232,8 @@ run_lineage(struct session *s, struct err *err)
     if (output_is_text(&s->out))
         rc = draw(s, &held.job, id, err);
     else
-        rc = list_all(s, id, err);
+        rc = s->out.ops == &output_json ? put_json(s, id, err)
+                                        : put_lines(s, id, err);
     call_held_job_fini(&held);
     return rc;
 }

@@ -127,6 +127,29 @@ test_branches_tell_the_story(void **state)
     branches_fini(&b);
 }
 
+/* Incidents come in the order of iterations, those of two lines mixed. */
+static void
+test_branches_join_within_a_line(void **state)
+{
+    struct branches b = {0};
+
+    (void)state;
+    for (int64_t i = 51; i <= 60; i++) {
+        add_incident(&b, 1, i, "scale_overflow", "head");
+        add_incident(&b, 2, i, "scale_overflow", "head");
+    }
+    add_incident(&b, 2, 62, "scale_overflow", "head");
+    assert_int_equal(b.n_marks, 3);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(b.mark[i].attempt, i + 1);
+        assert_int_equal(b.mark[i].iteration, 51);
+        assert_int_equal(b.mark[i].last, 60);
+        assert_int_equal(b.mark[i].n, 10);
+    }
+    assert_int_equal(b.mark[2].iteration, 62);
+    branches_fini(&b);
+}
+
 /* Nothing is known of it yet; names of strangers; to the very start. */
 static void
 test_branches_of_odd_rows(void **state)
@@ -229,6 +252,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_branches_tell_the_story),
+        cmocka_unit_test(test_branches_join_within_a_line),
         cmocka_unit_test(test_branches_of_odd_rows),
         cmocka_unit_test(test_branches_report),
         cmocka_unit_test(test_branches_grow),

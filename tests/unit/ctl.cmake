@@ -32,6 +32,12 @@ traind_add_test(trainctl_verbs_test
         ../support/fake_daemon.c
     LABELS unit)
 add_dependencies(trainctl_verbs_test trainctl traind-worker)
+traind_add_test(trainctl_diagnosis_test
+    SOURCES
+        trainctl_diagnosis_test.c
+        ../support/fake_daemon.c
+    LABELS unit)
+add_dependencies(trainctl_diagnosis_test trainctl)
 find_program(MANDOC mandoc)
 if(MANDOC)
     traind_add_script(trainctl_manual

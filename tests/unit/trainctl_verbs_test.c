@@ -717,6 +717,38 @@ test_export_bad_checkpoint(void **state)
     assert_holds(r->err, "job 17 has no checkpoint 5");
 }
 
+/* A daemon that says nonsense of iterations: nothing is written. */
+static void
+test_export_holds_rows_to_their_order(void **state)
+{
+    const struct fake_step script[] = {
+        FAKE_GREET,
+        {FAKE_HEAR, "\"status\""},
+        {FAKE_SAY, OK(1, JOB(17, "completed", 0))},
+        {FAKE_HEAR, "\"status\""},
+        {FAKE_SAY, OK(2, JOB(17, "completed", 0))},
+        {FAKE_HEAR, "\"attempts\""},
+        {FAKE_SAY, "{\"id\":3,\"ok\":true,\"more\":false,\"items\":["
+                   "{\"attempt\":2,\"policy\":\"{}\"}]}"},
+        {FAKE_HEAR, "\"metrics\",\"args\":{\"job\":\"17\",\"all_lines\":true,"
+                    "\"from\":1,\"to\":1000,"},
+        {FAKE_SAY, "{\"id\":4,\"ok\":true,\"more\":false,\"items\":["
+                   "{\"row\":1,\"iteration\":2,\"attempt\":2},"
+                   "{\"row\":2,\"iteration\":2,\"attempt\":2}]}"},
+        {FAKE_END, NULL},
+    };
+
+    (void)state;
+    const struct fake_run *r = run_script(
+        script, ARGS("export", "17", "--format", "tensorboard", "--to", "tb"));
+    assert_int_equal(r->exit_code, 76);
+    assert_holds(r->err, "iteration 2 of attempt 2 comes after iteration 2");
+    assert_null(read_file("tb/.export-0000000002.traind-job-17"));
+    /* The directory was ours and is gone. */
+    write_file("tb", "free");
+    assert_string_equal(read_file("tb"), "free");
+}
+
 int
 main(void)
 {
@@ -742,6 +774,7 @@ main(void)
         cmocka_unit_test(test_logs_follow_to_the_end),
         cmocka_unit_test(test_export_never_overwrites),
         cmocka_unit_test(test_export_bad_checkpoint),
+        cmocka_unit_test(test_export_holds_rows_to_their_order),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
