@@ -21,6 +21,7 @@ add_library(traind_store STATIC
     store_fsck.c
     store_event.c
     store_token.c
+    store_watch.c
     store_thin.c)
 target_include_directories(traind_store PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
 target_link_libraries(traind_store

@@ -21,12 +21,30 @@
 
 struct store;
 
+/* Who counts what the store does; on the loop's thread, before the answers. */
+struct store_commit {
+    double seconds;              /* that the commit took */
+    int64_t db_bytes, wal_bytes; /* after it; -1: unknown */
+};
+typedef void store_commit_fn(void *ctx, const struct store_commit *commit);
+/* A call that failed, by one of store_troubles. */
+typedef void store_trouble_fn(void *ctx, int code);
+struct store_watch {
+    store_commit_fn *commit;   /* NULL: nobody counts */
+    store_trouble_fn *trouble; /* likewise */
+    void *ctx;
+};
+/* What SQLite refuses a call for, 0 at the end. Other codes say that a call
+ * made no sense: no such job, a state that is final. */
+extern const int store_troubles[];
+
 struct store_options {
     const char *path;
     int64_t commit_interval_ms; /* 250 */
     bool allow_network_fs;      /* else NFS, SMB, Lustre are refused */
     int64_t ballast_bytes;      /* room kept for a full disk; 0 = none */
     int64_t fs_magic_override;  /* tests: pretend statfs said this; 0 = ask */
+    struct store_watch watch;
 };
 
 /* Opens, migrates (user_version; a newer schema is ERR_CONFIG; a corrupt file
@@ -67,6 +85,11 @@ struct store_job {
 typedef void store_job_fn(void *ctx, const struct store_job *job);
 int store_load_jobs(struct store *store, store_job_fn *fn, void *ctx,
                     struct err *err);
+
+/* How many final jobs there are, by state, of those that have any. */
+typedef void store_count_fn(void *ctx, const char *state, int64_t n);
+int store_count_final(struct store *store, store_count_fn *fn, void *ctx,
+                      struct err *err);
 
 /* ---- writes ---------------------------------------------------------------*/
 

@@ -45,6 +45,8 @@ struct store_op {
     const void *items; /* in pool */
     int n_items;
     bool more;
+    struct store_commit commit; /* that ended with this one; seconds < 0:
+                                   none did */
     /* callbacks; at most one is set */
     store_done_fn *done;
     store_rows_fn *rows;
@@ -99,6 +101,15 @@ int store_schema_migrate(struct store_conn *conn, const char *path,
 /* Refuses network file systems; a warning's text goes to `warning`. */
 int store_schema_check_fs(const struct store_options *options, char *warning,
                           size_t size, struct err *err);
+
+/* ---- store_watch.c -------------------------------------------------------- */
+
+/* On the writer's thread: commits, and writes down in op how it went. */
+int store_watch_commit(struct store_conn *conn, const char *path,
+                       struct store_op *op, struct err *err);
+/* On the loop's thread, before the callback. */
+void store_watch_tell(const struct store_watch *watch,
+                      const struct store_op *op);
 
 /* ---- the row of table job ------------------------------------------------- */
 

@@ -29,6 +29,7 @@ struct store {
     char *path;
     int64_t commit_interval_ms;
     char warning[256];
+    struct store_watch watch;
     struct store_conn writer, reader;
     struct store_ballast ballast; /* the writer's, once it runs */
     int64_t ballast_bytes;
@@ -110,6 +111,7 @@ store_op_create(store_run_fn *run, size_t args_bytes)
 
     assert(op != NULL);
     op->run = run;
+    op->commit.seconds = -1;
     op->pool = pool_create();
     assert(op->pool != NULL);
     op->args = pool_alloc(op->pool, 1, args_bytes);
@@ -247,7 +249,7 @@ finish_group(struct store *store, struct store_op *group, bool begun)
         rc = err_set(&err, ERR_NOSPACE,
                      "database: the transaction was rolled back (disk full?)");
     else if (begun)
-        rc = store_sql_exec(&store->writer, "COMMIT", &err);
+        rc = store_watch_commit(&store->writer, store->path, group, &err);
     if (rc != 0 && !sqlite3_get_autocommit(store->writer.db)) {
         struct err ignored;
 
@@ -405,6 +407,7 @@ on_async(uv_async_t *async)
 
         head = op->next;
         store->backlog--;
+        store_watch_tell(&store->watch, op);
         call_back(op);
     }
 }
@@ -487,6 +490,7 @@ store_open(const struct store_options *options, uv_loop_t *loop,
     store->magic = STORE_MAGIC;
     store->commit_interval_ms = options->commit_interval_ms;
     store->ballast_bytes = options->ballast_bytes;
+    store->watch = options->watch;
     queue_init(&store->to_writer);
     queue_init(&store->to_reader);
     queue_init(&store->to_loop);

@@ -318,6 +318,94 @@ test_store_refuses_newer_foreign_and_corrupt_files(void **state)
     store_bench_open(b);
 }
 
+struct watched {
+    int commits, troubles, code;
+    struct store_commit last;
+};
+
+static void
+on_commit(void *ctx, const struct store_commit *commit)
+{
+    struct watched *w = ctx;
+
+    w->commits++;
+    w->last = *commit;
+}
+
+static void
+on_trouble(void *ctx, int code)
+{
+    struct watched *w = ctx;
+
+    w->troubles++;
+    w->code = code;
+}
+
+static void
+test_store_tells_of_commits_and_troubles(void **state)
+{
+    struct store_bench *b = *state;
+    struct watched w = {0};
+    const struct store_options options = {.path = b->path,
+                                          .commit_interval_ms = 5,
+                                          .watch = {on_commit, on_trouble, &w}};
+    struct err err;
+    sqlite3 *db;
+
+    store_bench_close(b);
+    assert_int_equal(store_open(&options, &b->loop, &b->store, &err), 0);
+    store_bench_insert_job(b, "one");
+    assert_int_equal(w.commits, 1);
+    assert_true(w.last.seconds > 0 && w.last.seconds < 60);
+    assert_true(w.last.db_bytes > 0 && w.last.wal_bytes > 0);
+    /* A call that makes no sense is no trouble. */
+    store_mark_checkpoint(b->store, 4711, "bad", store_bench_on_done, b);
+    store_bench_settle(b);
+    assert_int_equal(w.troubles, 0);
+    assert_int_equal(sqlite3_open(b->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "DROP TABLE event", NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    insert_large(b);
+    assert_int_not_equal(b->rc, 0);
+    assert_int_equal(w.troubles, 1);
+    assert_int_equal(w.code, b->rc);
+}
+
+static void
+add_count(void *ctx, const char *state, int64_t n)
+{
+    struct store_bench *b = ctx;
+
+    snprintf(b->name[b->n], sizeof(b->name[b->n]), "%s %d", state, (int)n);
+    b->n++;
+}
+
+static void
+test_store_counts_final_jobs(void **state)
+{
+    static const char *const states[] = {"completed", "failed", "failed"};
+    struct store_bench *b = *state;
+    struct err err;
+
+    store_bench_insert_job(b, "waits");
+    for (int i = 0; i < 3; i++) {
+        struct store_job job = store_bench_make_job("ends");
+
+        job.view.id = store_bench_insert_job(b, "ends");
+        job.view.state = states[i];
+        store_update_job(b->store, &job, NULL, -1, states[i], "",
+                         store_bench_on_done, b);
+        store_bench_settle(b);
+        assert_int_equal(b->rc, 0);
+    }
+    b->n = 0;
+    assert_int_equal(store_count_final(b->store, add_count, b, &err), 0);
+    assert_int_equal(b->n, 2);
+    assert_string_equal(b->name[0], "completed 1");
+    assert_string_equal(b->name[1], "failed 2");
+}
+
 #define TEST(f)                                                                \
     cmocka_unit_test_setup_teardown(f, store_bench_setup, store_bench_teardown)
 
@@ -331,6 +419,8 @@ main(void)
         TEST(test_store_same_key_gives_the_same_job),
         TEST(test_store_survives_reopening),
         TEST(test_store_refuses_network_file_systems),
+        TEST(test_store_tells_of_commits_and_troubles),
+        TEST(test_store_counts_final_jobs),
         TEST(test_store_refuses_newer_foreign_and_corrupt_files),
     };
 
