@@ -83,6 +83,45 @@ obituary_write(const struct obituary_facts *f, char *out, size_t size)
                  f->pid, f->exit_code);
 }
 
+/* ---- the word -------------------------------------------------------------*/
+
+const char *
+obituary_category_name(enum obituary_category category)
+{
+    switch (category) {
+    case OBITUARY_COMPLETED: return "completed";
+    case OBITUARY_STOPPED: return "stopped";
+    case OBITUARY_PAUSED: return "paused";
+    case OBITUARY_GO_BACK: return "go_back";
+    case OBITUARY_FAILED: return "failed";
+    case OBITUARY_DIED: return "died";
+    case OBITUARY_KILLED: return "killed";
+    case OBITUARY_LOST: return "lost";
+    case OBITUARY_UNSTARTED: return "unstarted";
+    case OBITUARY_CATEGORY_COUNT: break;
+    }
+    return "unknown";
+}
+
+enum obituary_category
+obituary_categorize(const struct obituary_facts *f)
+{
+    static const enum obituary_category told[] = {
+        [EVENT_OUTCOME_COMPLETED] = OBITUARY_COMPLETED,
+        [EVENT_OUTCOME_STOPPED] = OBITUARY_STOPPED,
+        [EVENT_OUTCOME_FAILED] = OBITUARY_FAILED,
+        [EVENT_OUTCOME_PAUSED] = OBITUARY_PAUSED,
+        [EVENT_OUTCOME_GO_BACK] = OBITUARY_GO_BACK};
+
+    if (f->pid == 0 || f->start_error[0] != '\0')
+        return OBITUARY_UNSTARTED;
+    if (f->finished)
+        return told[f->outcome];
+    if (!f->status_known)
+        return OBITUARY_LOST;
+    return f->killed_by_us != 0 ? OBITUARY_KILLED : OBITUARY_DIED;
+}
+
 /* ---- the verdict ----------------------------------------------------------*/
 
 static void

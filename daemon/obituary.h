@@ -30,6 +30,22 @@ struct obituary_facts {
 
 void obituary_write(const struct obituary_facts *facts, char *out, size_t size);
 
+/* The same in one word, for counting. */
+enum obituary_category {
+    OBITUARY_COMPLETED,
+    OBITUARY_STOPPED,   /* as it was told */
+    OBITUARY_PAUSED,    /* by a guard */
+    OBITUARY_GO_BACK,   /* a guard asks for a rollback */
+    OBITUARY_FAILED,    /* reported an error */
+    OBITUARY_DIED,      /* by a signal not ours, or without an outcome */
+    OBITUARY_KILLED,    /* by us: it was silent, did not obey, broke rules */
+    OBITUARY_LOST,      /* with an earlier daemon */
+    OBITUARY_UNSTARTED, /* the worker's program never ran */
+    OBITUARY_CATEGORY_COUNT
+};
+enum obituary_category obituary_categorize(const struct obituary_facts *facts);
+const char *obituary_category_name(enum obituary_category category);
+
 struct obituary_circumstances {
     enum job_state state;
     enum job_intent intent;

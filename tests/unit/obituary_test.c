@@ -72,6 +72,43 @@ test_obituary_sentences(void **ctx)
     }
 }
 
+static void
+test_obituary_words(void **ctx)
+{
+    static const struct {
+        struct obituary_facts facts;
+        const char *want;
+    } row[] = {
+        {{BASE, .finished = true, .outcome = EVENT_OUTCOME_COMPLETED},
+         "completed"},
+        {{BASE, .finished = true, .outcome = EVENT_OUTCOME_STOPPED}, "stopped"},
+        {{BASE, .finished = true, .outcome = EVENT_OUTCOME_PAUSED}, "paused"},
+        {{BASE, .finished = true, .outcome = EVENT_OUTCOME_GO_BACK}, "go_back"},
+        {{BASE, .finished = true, .outcome = EVENT_OUTCOME_FAILED}, "failed"},
+        /* Its word counts, whatever came after it. */
+        {{BASE, .finished = true, .outcome = EVENT_OUTCOME_STOPPED,
+          .signal = SIGKILL, .killed_by_us = SIGKILL},
+         "stopped"},
+        {{BASE, .signal = SIGSEGV}, "died"},
+        {{BASE, .exit_code = 0}, "died"},
+        {{BASE, .signal = SIGKILL, .killed_by_us = SIGKILL}, "killed"},
+        {{.pid = 42, .why_killed = "", .start_error = "", .text = ""}, "lost"},
+        {{.why_killed = "", .start_error = "", .text = ""}, "unstarted"},
+        {{.pid = 42,
+          .status_known = true,
+          .why_killed = "",
+          .start_error = "uid 7: Operation not permitted",
+          .text = ""},
+         "unstarted"},
+    };
+
+    (void)ctx;
+    for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
+        assert_string_equal(
+            obituary_category_name(obituary_categorize(&row[i].facts)),
+            row[i].want);
+}
+
 /* What ended, what was asked for, what becomes of the job. */
 enum end { DONE, STOPPED, FAILED, DIED, LOST, NEVER, GUARDED, BACK };
 struct verdict_row {
@@ -322,6 +359,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_obituary_sentences),
+        cmocka_unit_test(test_obituary_words),
         cmocka_unit_test(test_obituary_verdicts),
         cmocka_unit_test(test_obituary_no_room_does_not_count),
         cmocka_unit_test(test_obituary_waits_longer_each_time),
