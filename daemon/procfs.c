@@ -4,6 +4,8 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +76,56 @@ procfs_now_ticks(void)
     clock_gettime(CLOCK_BOOTTIME, &t);
     return (int64_t)t.tv_sec * hz + t.tv_nsec / (1000000000 / hz);
 }
+
+/* ---- this process ---------------------------------------------------------*/
+
+static int64_t
+count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    int64_t n = -1; /* the one that counts them */
+
+    if (dir == NULL)
+        return -1;
+    while ((entry = readdir(dir)) != NULL)
+        n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+void
+procfs_own_usage(struct procfs_usage *out)
+{
+    struct timespec cpu;
+    int64_t pages, resident;
+    char buf[256];
+
+    *out = (struct procfs_usage){.cpu_seconds = (double)NAN,
+                                 .open_fds = count_fds(),
+                                 .virtual_bytes = -1,
+                                 .resident_bytes = -1};
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu) == 0)
+        out->cpu_seconds = (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9;
+    if (read_file("/proc/self/statm", buf, sizeof(buf)) > 0 &&
+        sscanf(buf, "%" SCNd64 " %" SCNd64, &pages, &resident) == 2) {
+        out->virtual_bytes = pages * sysconf(_SC_PAGESIZE);
+        out->resident_bytes = resident * sysconf(_SC_PAGESIZE);
+    }
+}
+
+int64_t
+procfs_own_age_us(void)
+{
+    struct procfs_stat st;
+    const int64_t hz = sysconf(_SC_CLK_TCK);
+
+    if (!procfs_stat(getpid(), &st))
+        return 0;
+    return (procfs_now_ticks() - st.start_ticks) * (1000000 / hz);
+}
+
+/* ---- others ---------------------------------------------------------------*/
 
 bool
 procfs_is_alive(pid_t pid, int64_t start_ticks)

@@ -28,6 +28,15 @@ bool procfs_stat(pid_t pid, struct procfs_stat *out);
 /* The clock that start_ticks is read from. */
 int64_t procfs_now_ticks(void);
 
+/* What this process has used so far; -1, and NaN: the kernel does not tell. */
+struct procfs_usage {
+    double cpu_seconds;
+    int64_t open_fds, virtual_bytes, resident_bytes;
+};
+void procfs_own_usage(struct procfs_usage *out);
+/* How long ago this process began; 0: unknown. */
+int64_t procfs_own_age_us(void);
+
 /* Is this very process still there (a zombie is not)? */
 bool procfs_is_alive(pid_t pid, int64_t start_ticks);
 

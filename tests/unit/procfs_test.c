@@ -35,6 +35,33 @@ test_procfs_knows_this_process(void **ctx)
 }
 
 static void
+test_procfs_knows_its_own_usage(void **ctx)
+{
+    const size_t n = 64 << 20;
+    struct procfs_usage a, b;
+    char *block;
+    int fd;
+
+    (void)ctx;
+    procfs_own_usage(&a);
+    assert_true(a.cpu_seconds >= 0);
+    assert_true(a.open_fds >= 0);
+    fd = dup(0);
+    block = malloc(n);
+    assert_non_null(block);
+    memset(block, 1, n);
+    procfs_own_usage(&b);
+    assert_int_equal(b.open_fds, a.open_fds + 1);
+    assert_true(b.cpu_seconds > a.cpu_seconds);
+    assert_true(b.virtual_bytes >= a.virtual_bytes + (int64_t)n / 2);
+    assert_true(b.resident_bytes >= a.resident_bytes + (int64_t)n / 2);
+    assert_true(procfs_own_age_us() >= 0);
+    assert_true(procfs_own_age_us() < 3600 * (int64_t)1000000);
+    free(block);
+    close(fd);
+}
+
+static void
 test_procfs_zombie_is_not_alive(void **ctx)
 {
     struct procfs_stat st;
@@ -152,6 +179,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_procfs_knows_this_process),
+        cmocka_unit_test(test_procfs_knows_its_own_usage),
         cmocka_unit_test(test_procfs_zombie_is_not_alive),
         cmocka_unit_test(test_reap_leaves_nothing),
         cmocka_unit_test(test_reap_spares_others),
