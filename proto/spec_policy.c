@@ -2,6 +2,7 @@
 #include "proto/spec_policy.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,4 +147,18 @@ spec_policy_difference(const char *before, const char *after,
     json_decref(b);
     json_decref(c);
     return s.n > 0;
+}
+
+double
+spec_policy_scale_floor(const char *policy)
+{
+    json_t *p = json_loads(policy, 0, NULL);
+    double floor = 0;
+    int enabled = 0, dynamic = 1; /* where it is not said it moves */
+
+    if (json_unpack(p, "{s:{s:b,s?b,s?F}}", "scaler", "enabled", &enabled,
+                    "dynamic", &dynamic, "min_scale", &floor) != 0)
+        enabled = 0;
+    json_decref(p);
+    return enabled && dynamic && floor > 0 ? floor : (double)NAN;
 }

@@ -21,4 +21,8 @@ bool spec_policy_difference(const char *before, const char *after,
                             const char *change,
                             char out[SPEC_POLICY_DIFFERENCE_MAX]);
 
+/* Below which a moving loss scale does not fall (amp.scaler.min_scale); NaN:
+ * it may fall to 0, or it does not move. */
+double spec_policy_scale_floor(const char *policy);
+
 #endif

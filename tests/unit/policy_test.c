@@ -10,6 +10,9 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <math.h>
+
+#include "proto/spec_policy.h"
 
 static const char *regions[] = {"head", "fc1"}, *swapped[] = {"fc1", "head"};
 
@@ -43,6 +46,39 @@ same_policy(const struct spec *spec, const char *backend, int threads)
     free(a);
     free(b);
     return same;
+}
+
+static double
+floor_of(const struct spec *spec)
+{
+    char *text = policy_format(spec, "cpu", 2);
+    double floor;
+
+    assert_non_null(text);
+    floor = spec_policy_scale_floor(text);
+    free(text);
+    return floor;
+}
+
+/* What is written here is read by those who only have the text. */
+static void
+test_policy_tells_the_floor_of_the_scale(void **unused)
+{
+    struct spec spec = make();
+
+    (void)unused;
+    assert_true(floor_of(&spec) == 1);
+    spec.amp.scaler.min_scale = 128.5;
+    assert_true(floor_of(&spec) == 128.5);
+    spec.amp.scaler.min_scale = 0;
+    assert_true(isnan(floor_of(&spec)));
+    spec.amp.scaler.min_scale = 1;
+    spec.amp.scaler.dynamic = false;
+    assert_true(isnan(floor_of(&spec)));
+    spec.amp.scaler.enabled = false;
+    assert_true(isnan(floor_of(&spec)));
+    assert_true(isnan(spec_policy_scale_floor("")));
+    assert_true(isnan(spec_policy_scale_floor("{\"scaler\":7}")));
 }
 
 /* In a child, as oneDNN makes its mind up once: what runs on an old processor,
@@ -169,6 +205,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_policy_sees_another_processor),
         cmocka_unit_test(test_policy_says_all),
+        cmocka_unit_test(test_policy_tells_the_floor_of_the_scale),
         cmocka_unit_test(test_policy_order_of_regions_is_nothing),
         cmocka_unit_test(test_policy_sees_every_change),
         cmocka_unit_test(test_policy_names_differences),
