@@ -16,6 +16,7 @@
 #include "daemon/flow.h"
 #include "daemon/http_api.h"
 #include "daemon/jobdir.h"
+#include "daemon/metrics.h"
 #include "proto/spec.h"
 
 #define PRIORITY_MOST 1000000
@@ -237,6 +238,8 @@ on_inserted(void *ctx, int rc, int64_t id, const struct err *err)
         return;
     }
     d->background--;
+    if (rc == 0)
+        metrics_job_submitted(d->metrics);
     if (rc != 0) {
         job_destroy(&s->job);
         request_refuse(s->request, err, NULL);

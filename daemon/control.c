@@ -39,6 +39,15 @@ on_credit(void *ctx, struct session *session, int64_t id, int64_t n)
 }
 
 static void
+on_answered(void *ctx, enum message_id message, int code)
+{
+    struct control *c = ctx;
+
+    if (c->hooks.answered != NULL)
+        c->hooks.answered(c->hooks.ctx, message, code);
+}
+
+static void
 on_session_closed(void *ctx, struct session *session)
 {
     struct control *c = ctx;
@@ -65,7 +74,7 @@ static void
 on_connection(uv_stream_t *stream, int status)
 {
     struct control *c = stream->data;
-    const struct session_hooks hooks = {on_request, on_credit,
+    const struct session_hooks hooks = {on_request, on_credit, on_answered,
                                         on_session_closed, c};
     struct session *s;
     struct err err;
@@ -147,6 +156,13 @@ control_open(const struct control_options *o, const struct listen *listen,
     uv_timer_start(&c->check, on_check, CHECK_MS, CHECK_MS);
     *out = c;
     return 0;
+}
+
+int
+control_clients(const struct control *c)
+{
+    assert(c->magic == CONTROL_MAGIC);
+    return c->n;
 }
 
 void

@@ -24,6 +24,8 @@ struct control_options {
 int control_open(const struct control_options *options,
                  const struct listen *listen, const struct session_hooks *hooks,
                  struct control **out, struct err *err);
+/* How many are connected. */
+int control_clients(const struct control *control);
 /* Closes every connection and the socket. */
 void control_close(struct control **control);
 

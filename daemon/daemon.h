@@ -21,6 +21,7 @@
 struct control;
 struct http_api;
 struct metrics;
+struct room;
 struct supervisor;
 struct tokens;
 
@@ -35,8 +36,10 @@ struct daemon {
     char boot_id[PROCFS_BOOT_ID_MAX];
     int64_t start_ms; /* uv_now() */
     struct notify notify;
-    struct store *store;   /* owned */
-    struct ledger *ledger; /* owned */
+    struct metrics *metrics; /* owned */
+    struct room *room;       /* owned */
+    struct store *store;     /* owned */
+    struct ledger *ledger;   /* owned */
     struct jobs jobs;
     struct devices devices;
     struct supervisor *supervisor; /* owned */

@@ -13,6 +13,7 @@
 #include "daemon/jobdir.h"
 #include "daemon/lineage.h"
 #include "daemon/log.h"
+#include "daemon/metrics.h"
 #include "daemon/prune.h"
 #include "daemon/rollback.h"
 #include "proto/spec_changes.h"
@@ -152,6 +153,7 @@ on_changed(void *ctx, struct job *job, enum job_state from)
     struct daemon *d = ctx;
 
     (void)from;
+    metrics_job_changed(d->metrics, job);
     subscribe_changed(&d->subscribe, job);
     http_api_changed(d->http, job);
     if (d->ready && !d->draining)
@@ -234,6 +236,7 @@ on_event(void *ctx, struct job *job, const struct event *event)
     struct daemon *d = ctx;
 
     job_apply_event(job, event, now_ms(d));
+    metrics_job_event(d->metrics, job, event);
     if (event->kind == EVENT_STARTED)
         on_started(d, job);
     if (event->kind == EVENT_CHECKPOINT)
@@ -246,6 +249,15 @@ on_event(void *ctx, struct job *job, const struct event *event)
 }
 
 static void
+on_worker(void *ctx, struct job *job)
+{
+    struct daemon *d = ctx;
+
+    (void)job;
+    metrics_worker_started(d->metrics);
+}
+
+static void
 on_ended(void *ctx, struct job *job, const struct obituary_facts *facts,
          bool progress)
 {
@@ -253,11 +265,12 @@ on_ended(void *ctx, struct job *job, const struct obituary_facts *facts,
     struct flow_end end = {*facts, progress, d->draining, true};
 
     device_release(&d->devices, job->row.view.id);
+    metrics_worker_ended(d->metrics, job, facts);
     flow_attempt_ended(d, job, &end);
 }
 
-const struct supervisor_hooks flow_supervisor_hooks = {on_event, on_ended,
-                                                       NULL};
+const struct supervisor_hooks flow_supervisor_hooks = {on_worker, on_event,
+                                                       on_ended, NULL};
 
 /* ---- the end of an attempt ------------------------------------------------*/
 
@@ -326,6 +339,7 @@ conclude(struct ending *e, bool adopted, const struct rollback_plan *plan)
         (job->intent == JOB_INTENT_ROLLBACK && v.state == JOB_QUEUED)) {
         rollback_carry_out(job, &latest, &back);
         change.rollback = &back;
+        metrics_rollback(d->metrics, back.uid);
     }
     if (v.clear_intent)
         job->intent = JOB_INTENT_NONE;
@@ -528,6 +542,7 @@ flow_rollback(struct daemon *d, struct job *job, int64_t uid,
     case JOB_PAUSED:
         rollback_set_goal(job, to, with);
         rollback_carry_out(job, &latest, &back);
+        metrics_rollback(d->metrics, back.uid);
         if (job->state == JOB_PAUSED)
             job_transition(job, JOB_QUEUED, &change);
         else

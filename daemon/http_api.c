@@ -19,6 +19,7 @@
 #include "daemon/http_problem.h"
 #include "daemon/http_route.h"
 #include "daemon/log.h"
+#include "daemon/metrics.h"
 #include "daemon/tokens.h"
 #include "daemon/web.h"
 
@@ -215,6 +216,27 @@ on_request(void *ctx, struct http_exchange *x)
     }
 }
 
+static void
+on_done(void *ctx, const struct http_exchange *x)
+{
+    const struct entrance *e = ctx;
+
+    metrics_http_request(e->api->d->metrics, http_kept(x)->route,
+                         http_method(x), http_status(x), http_seconds(x));
+}
+
+static int
+count_connections(const struct entrance *e)
+{
+    return e->server != NULL ? http_server_connections(e->server) : 0;
+}
+
+int
+http_api_connections(const struct http_api *api)
+{
+    return count_connections(&api->local) + count_connections(&api->tcp);
+}
+
 void
 http_api_changed(struct http_api *api, const struct job *job)
 {
@@ -257,7 +279,7 @@ open_entrance(struct entrance *e, int fd, char *cert, char *key,
         .max_connections = (int)conf->http_max_connections,
         .max_body = (size_t)conf->http_max_body,
         .timeout_ms = conf->http_timeout};
-    const struct http_server_hooks hooks = {on_request, NULL, e};
+    const struct http_server_hooks hooks = {on_request, on_done, e};
 
     return http_server_open(&o, &hooks, &e->server, err);
 }

@@ -27,6 +27,9 @@ void http_api_close(struct http_api **api);
 /* "http://127.0.0.1:9477/", or "" where TCP is not served. */
 const char *http_api_url(const struct http_api *api);
 
+/* How many are open, at both sockets. */
+int http_api_connections(const struct http_api *api);
+
 /* A job has changed, or its progress: for those who watch. */
 void http_api_changed(struct http_api *api, const struct job *job);
 

@@ -8,6 +8,7 @@
 
 #include "daemon/http_openapi.h"
 #include "daemon/http_problem.h"
+#include "daemon/metrics.h"
 #include "proto/text.h"
 
 static void
@@ -38,6 +39,34 @@ http_give_openapi(const struct http_call *call)
     char *text = http_openapi_write(&len);
 
     http_api_answer_json(call->x, 200, text, len);
+}
+
+/* Those who can read it ask for it by name. */
+static bool
+wants_openmetrics(const struct http_exchange *x)
+{
+    const char *accept = http_header(x, "Accept");
+
+    return accept != NULL &&
+           strstr(accept, "application/openmetrics-text") != NULL;
+}
+
+void
+http_give_exposition(const struct http_call *call)
+{
+    const bool open = wants_openmetrics(call->x);
+    size_t len = 0;
+    char *text =
+        metrics_render(call->d->metrics,
+                       open ? METRICS_OPENMETRICS : METRICS_PROMETHEUS, &len);
+
+    http_add_header(call->x, "Cache-Control", "no-store");
+    http_add_header(call->x, "Vary", "Accept");
+    http_answer_take(call->x, 200,
+                     open ? "application/openmetrics-text; version=1.0.0; "
+                            "charset=utf-8"
+                          : "text/plain; version=0.0.4; charset=utf-8",
+                     text, len);
 }
 
 static void

@@ -93,6 +93,15 @@ job_intent_parse(const char *name)
     return (enum job_intent)(i == JOB_INTENT_COUNT ? 0 : i);
 }
 
+static int64_t
+wall_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
 /* ---- one job -------------------------------------------------------------- */
 
 /* Every string of the row, so that copying and freeing forget none. */
@@ -172,6 +181,9 @@ job_create(const struct store_job *row, struct ledger *ledger)
     job->state = job_state_parse(job->row.view.state);
     job->stored = job->state;
     job->intent = job_intent_parse(job->row.intent);
+    job->queued_us = row->view.attempt == 0 && row->view.submit_us > 0
+                         ? row->view.submit_us
+                         : wall_us();
     assert(job->state < JOB_STATE_COUNT);
     return job;
 }
@@ -208,15 +220,6 @@ job_view(const struct job *job, struct view_job *out)
 }
 
 /* ---- the door ------------------------------------------------------------- */
-
-static int64_t
-wall_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
 
 static int
 exit_code_of(enum job_state state, int error)
@@ -269,6 +272,8 @@ job_transition(struct job *job, enum job_state to,
     job_set_text(&job->row.view.reason, change->reason);
     if (to == JOB_STARTING && job->row.view.start_us == 0)
         job->row.view.start_us = wall_us();
+    if (to == JOB_QUEUED)
+        job->queued_us = wall_us();
     if (to == JOB_QUEUED || to == JOB_PAUSED)
         job_set_text(&job->row.view.device, "");
     if (job_state_is_final(to))

@@ -53,6 +53,8 @@ struct job {
     struct store_job row;
     int error;             /* enum err_code behind a final state */
     int64_t not_before_ms; /* monotonic; no start before it */
+    int64_t queued_us;     /* wall clock: since when it waits, as far as this
+                              daemon knows */
     int writes;            /* handed to the ledger, not yet committed */
     int64_t write_no;      /* of the latest transition committed */
     struct {

@@ -21,9 +21,11 @@
 #include "daemon/http_api.h"
 #include "daemon/jobdir.h"
 #include "daemon/lock.h"
+#include "daemon/metrics.h"
 #include "daemon/options.h"
 #include "daemon/reap.h"
 #include "daemon/reconcile.h"
+#include "daemon/room.h"
 #include "daemon/shutdown.h"
 #include "daemon/tokens.h"
 
@@ -94,11 +96,20 @@ on_credit(void *ctx, struct session *session, int64_t id, int64_t n)
     subscribe_credit(&d->subscribe, session, id, n);
 }
 
+static void
+on_answered(void *ctx, enum message_id message, int code)
+{
+    struct daemon *d = ctx;
+
+    metrics_ctl_request(d->metrics, message, code);
+}
+
 static int
 open_control(struct boot *b, struct err *err)
 {
     struct daemon *d = &b->d;
-    const struct session_hooks hooks = {on_request, on_credit, NULL, d};
+    const struct session_hooks hooks = {on_request, on_credit, on_answered,
+                                        NULL, d};
     struct control_options o = {
         .session = {.loop = d->loop,
                     .max_message = (size_t)d->conf.control_max_message,
@@ -116,6 +127,33 @@ open_control(struct boot *b, struct err *err)
     b->hello.state_dir = d->state_dir;
     b->hello.database = d->db_path;
     return control_open(&o, &b->listen, &hooks, &d->control, err);
+}
+
+/* ---- figures --------------------------------------------------------------*/
+
+/* For a scrape: what others hold anyway. */
+static void
+look(void *ctx, struct metrics_live *out)
+{
+    const struct daemon *d = ctx;
+
+    out->jobs = &d->jobs;
+    out->db_backlog = store_backlog(d->store);
+    if (d->control != NULL)
+        out->ctl_clients = control_clients(d->control);
+    if (d->http != NULL)
+        out->http_connections = http_api_connections(d->http);
+    out->events_dropped = d->subscribe.dropped;
+    out->free_bytes = room_free_bytes(d->room);
+    out->size_bytes = room_size_bytes(d->room);
+}
+
+static void
+on_count(void *ctx, const char *state, int64_t n)
+{
+    struct daemon *d = ctx;
+
+    metrics_jobs_found(d->metrics, job_state_parse(state), n);
 }
 
 /* ---- watchdog -------------------------------------------------------------*/
@@ -176,6 +214,7 @@ take_apart(struct daemon *d)
         listen_remove(&b->listen);
     if (supervisor_count(d->supervisor) == 0)
         supervisor_destroy(&d->supervisor);
+    room_close(&d->room);
     tokens_close(&d->tokens);
     ledger_destroy(&d->ledger);
     uv_close((uv_handle_t *)&d->schedule, NULL);
@@ -279,10 +318,12 @@ static int
 open_state(struct boot *b, struct err *err)
 {
     struct daemon *d = &b->d;
-    struct store_options o = {.path = d->db_path,
-                              .commit_interval_ms = d->conf.db_commit_interval,
-                              .ballast_bytes = BALLAST_BYTES,
-                              .allow_network_fs = d->conf.db_allow_network_fs};
+    struct store_options o = {
+        .path = d->db_path,
+        .commit_interval_ms = d->conf.db_commit_interval,
+        .ballast_bytes = BALLAST_BYTES,
+        .allow_network_fs = d->conf.db_allow_network_fs,
+        .watch = {metrics_db_commit, metrics_db_error, d->metrics}};
     int rc;
 
     snprintf(d->state_dir, sizeof(d->state_dir), "%s",
@@ -328,7 +369,9 @@ make_parts(struct boot *b, struct err *err)
     d->ledger = ledger_create(d->loop, d->store, &ledger_hooks);
     d->supervisor = supervisor_create(&o, &hooks);
     b->shutdown = shutdown_create(d, on_down);
-    if (d->ledger == NULL || d->supervisor == NULL || b->shutdown == NULL)
+    d->room = room_open(d->loop, d->state_dir);
+    if (d->ledger == NULL || d->supervisor == NULL || b->shutdown == NULL ||
+        d->room == NULL)
         return err_set(err, ERR_NOMEM, "out of memory");
     d->tokens = tokens_open(d->store, err);
     if (d->tokens == NULL)
@@ -337,6 +380,8 @@ make_parts(struct boot *b, struct err *err)
     subscribe_init(&d->subscribe, d->loop);
     uv_timer_init(d->loop, &b->watchdog);
     b->watchdog.data = d;
+    if (store_count_final(d->store, on_count, d, err) != 0)
+        return err->code;
     return reconcile_load(d, err);
 }
 
@@ -344,11 +389,15 @@ static int
 start(struct boot *b, struct err *err)
 {
     struct daemon *d = &b->d;
+    const struct metrics_options figures = {.look = look, .ctx = d};
     int rc;
 
     d->loop = uv_default_loop();
     d->system = b->options.system;
     notify_open(&d->notify);
+    d->metrics = metrics_create(&figures);
+    if (d->metrics == NULL)
+        return err_set(err, ERR_NOMEM, "out of memory");
     rc = find_programs(b, err);
     if (rc == 0)
         rc = open_state(b, err);
@@ -382,6 +431,7 @@ run(struct boot *b)
     reconcile_start(d, on_reconciled);
     uv_run(d->loop, UV_RUN_DEFAULT);
     jobs_fini(&d->jobs);
+    metrics_destroy(&d->metrics);
     lock_release(&b->lock_fd);
     notify_close(&d->notify);
     rc = uv_loop_close(d->loop);

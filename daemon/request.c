@@ -65,15 +65,24 @@ request_drop(struct request *r)
     free(r);
 }
 
+/* code: 0, or what it is refused with. */
+static void
+answer_take(struct request *r, int code, char *text, size_t len)
+{
+    assert(r->magic == REQUEST_MAGIC);
+    if (r->session != NULL) {
+        session_answered(r->session, r->message, code);
+        session_send_take(r->session, text, len);
+    } else {
+        free(text);
+    }
+    request_drop(r);
+}
+
 void
 request_reply_take(struct request *r, char *text, size_t len)
 {
-    assert(r->magic == REQUEST_MAGIC);
-    if (r->session != NULL)
-        session_send_take(r->session, text, len);
-    else
-        free(text);
-    request_drop(r);
+    answer_take(r, 0, text, len);
 }
 
 void
@@ -118,7 +127,7 @@ request_refuse(struct request *r, const struct err *err,
         return;
     }
     text = codec_write_refusal(r->id, err, faults, &len);
-    request_reply_take(r, text, len);
+    answer_take(r, err->code, text, len);
 }
 
 bool

@@ -291,6 +291,13 @@ session_unlink(struct session *s, struct request *r)
     s->active_ms = now_ms(s);
 }
 
+void
+session_answered(struct session *s, enum message_id message, int code)
+{
+    assert(s->magic == SESSION_MAGIC);
+    s->hooks.answered(s->hooks.ctx, message, code);
+}
+
 static void
 on_closed(uv_handle_t *handle)
 {

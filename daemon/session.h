@@ -25,6 +25,8 @@ struct session_hooks {
     /* The request is the callee's. */
     void (*request)(void *ctx, struct request *request);
     void (*credit)(void *ctx, struct session *session, int64_t id, int64_t n);
+    /* A request was answered: 0, or refused with an enum err_code. */
+    void (*answered)(void *ctx, enum message_id message, int code);
     /* It is closed and will be freed. */
     void (*closed)(void *ctx, struct session *session);
     void *ctx;
@@ -48,6 +50,8 @@ void session_link(struct session *session, struct request *request);
 void session_unlink(struct session *session, struct request *request);
 /* NULL text (no memory) closes the session: an answer must not be missing. */
 void session_send_take(struct session *session, char *text, size_t len);
+void session_answered(struct session *session, enum message_id message,
+                      int code);
 bool session_has_room(const struct session *session);
 
 #endif

@@ -108,12 +108,19 @@ pump(struct subscription *sub)
 }
 
 static void
+count_dropped(struct subscription *sub)
+{
+    sub->dropped++;
+    sub->owner->dropped++;
+}
+
+static void
 push(struct subscription *sub, const struct notice *notice)
 {
     if (sub->n == SUBSCRIBE_QUEUE) {
         sub->first = (sub->first + 1) % SUBSCRIBE_QUEUE;
         sub->n--;
-        sub->dropped++;
+        count_dropped(sub);
     }
     sub->queue[(sub->first + sub->n++) % SUBSCRIBE_QUEUE] = *notice;
 }
@@ -124,7 +131,7 @@ set_progress(struct subscription *sub, const struct notice *notice)
     /* One that nobody saw and that had no credit is lost; one that only waited
      * for its time is merely replaced by a newer. */
     if (sub->progress_due && sub->credit <= 0)
-        sub->dropped++;
+        count_dropped(sub);
     sub->progress = *notice;
     sub->progress_due = true;
 }
@@ -147,6 +154,7 @@ void
 subscribe_init(struct subscribe *s, uv_loop_t *loop)
 {
     s->head = NULL;
+    s->dropped = 0;
     uv_timer_init(loop, &s->tick);
     s->tick.data = s;
 }

@@ -21,6 +21,7 @@ struct subscription;
 struct subscribe {
     struct subscription *head; /* owned */
     uv_timer_t tick;
+    int64_t dropped; /* notices of all followers, ever */
 };
 
 void subscribe_init(struct subscribe *s, uv_loop_t *loop);

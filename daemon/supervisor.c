@@ -440,6 +440,7 @@ make_process(struct worker *w, struct err *err)
     }
     w->facts.pid = w->process.pid;
     w->phase = PHASE_SPAWNED;
+    w->supervisor->hooks.started(w->supervisor->hooks.ctx, w->job);
     w->link = worker_link_create_take(o->loop, link_fd, &hooks, err);
     if (w->link == NULL)
         supervisor_kill(w, err->msg); /* its exit goes the usual way */

@@ -29,6 +29,8 @@ struct supervisor_options {
     int log_pieces;
 };
 struct supervisor_hooks {
+    /* There is a process for the job's attempt. */
+    void (*started)(void *ctx, struct job *job);
     /* A stored event of the running attempt. */
     void (*event)(void *ctx, struct job *job, const struct event *event);
     /* The attempt is over: job->worker is NULL again. progress: it made a

@@ -25,7 +25,7 @@ static struct {
     struct view_hello hello;
     char path[64];
     struct request *kept; /* the last request, unanswered */
-    int n_requests, n_credits;
+    int n_requests, n_credits, n_answered, code;
     bool keep, gone;
 } t;
 
@@ -64,10 +64,20 @@ on_credit(void *ctx, struct session *session, int64_t id, int64_t n)
     t.n_credits += (int)n;
 }
 
+static void
+on_answered(void *ctx, enum message_id message, int code)
+{
+    (void)ctx;
+    assert_int_equal(message, MESSAGE_ID_ping);
+    t.n_answered++;
+    t.code = code;
+}
+
 static int
 setup(void **ctx)
 {
-    const struct session_hooks hooks = {on_request, on_credit, NULL, NULL};
+    const struct session_hooks hooks = {
+        .request = on_request, .credit = on_credit, .answered = on_answered};
     struct control_options o = {.session = {.loop = &t.loop,
                                             .max_message = MAX_MESSAGE,
                                             .idle_timeout_ms = 700,
@@ -202,6 +212,9 @@ test_control_hello_request_reply(void **ctx)
     send_frame(c.fd, "{\"id\":2,\"verb\":\"ping\",\"args\":{}}");
     assert_non_null(strstr(next(&c), "\"id\":2"));
     assert_int_equal(t.n_credits, 32);
+    assert_int_equal(t.n_answered, 2);
+    assert_int_equal(t.code, 0);
+    assert_int_equal(control_clients(t.control), 1);
     leave(&c);
 }
 
@@ -287,6 +300,7 @@ test_control_waiting_client_is_not_idle(void **ctx)
     request_watch(t.kept, NULL, NULL);
     request_refuse(t.kept, &err, NULL);
     assert_non_null(strstr(next(&c), "now"));
+    assert_int_equal(t.code, ERR_AGAIN);
     leave(&c);
 }
 

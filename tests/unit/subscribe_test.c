@@ -41,6 +41,14 @@ session_send_take(struct session *s, char *text, size_t len)
     s->sent[s->n++] = text;
 }
 
+void
+session_answered(struct session *s, enum message_id message, int code)
+{
+    (void)s;
+    (void)message;
+    (void)code;
+}
+
 bool
 session_has_room(const struct session *s)
 {
