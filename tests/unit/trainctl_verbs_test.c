@@ -749,6 +749,68 @@ test_export_holds_rows_to_their_order(void **state)
     assert_string_equal(read_file("tb"), "free");
 }
 
+/* Interrupted while rows come: no file, no temporary one, in no format. */
+static void
+test_export_interrupted(void **state)
+{
+    const struct fake_step rows[] = {
+        FAKE_GREET,
+        {FAKE_HEAR, "\"status\""},
+        {FAKE_SAY, OK(1, JOB(17, "running", -1))},
+        {FAKE_HEAR, "\"metrics\""},
+        {FAKE_SIGNAL, NULL},
+        {FAKE_HANG, NULL},
+        {FAKE_END, NULL},
+    };
+    const struct fake_step board[] = {
+        FAKE_GREET,
+        {FAKE_HEAR, "\"status\""},
+        {FAKE_SAY, OK(1, JOB(17, "running", -1))},
+        {FAKE_HEAR, "\"status\""},
+        {FAKE_SIGNAL, NULL},
+        {FAKE_HANG, NULL},
+        {FAKE_END, NULL},
+    };
+    char path[256];
+
+    (void)state;
+    snprintf(path, sizeof(path), "%s/box", fake_daemon_directory());
+    assert_int_equal(mkdir(path, 0700), 0);
+    const struct fake_run *r = run_script(
+        rows, ARGS("export", "17", "--format", "csv", "--to", "box/rows"));
+    assert_int_equal(r->exit_code, 130);
+    r = run_script(board, ARGS("export", "17", "--format", "tensorboard",
+                               "--to", "box/board"));
+    assert_int_equal(r->exit_code, 130);
+    assert_int_equal(rmdir(path), 0); /* it is empty */
+}
+
+/* Standard output that takes nothing: one sentence. */
+static void
+test_export_to_a_full_disk(void **state)
+{
+    const struct fake_step script[] = {
+        FAKE_GREET,
+        {FAKE_HEAR, "\"status\""},
+        {FAKE_SAY, OK(1, JOB(17, "running", -1))},
+        {FAKE_HEAR, "\"metrics\""},
+        {FAKE_SAY, "{\"id\":2,\"ok\":true,\"more\":false,\"items\":["
+                   "{\"row\":1,\"iteration\":1,\"attempt\":1}]}"},
+        {FAKE_END, NULL},
+    };
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const struct fake_run *r = fake_daemon_run(
+            &(struct fake_setup){.script = script, .out = FAKE_FULL},
+            ARGS("export", "17", "--format", i == 0 ? "csv" : "jsonl", "--to",
+                 "-"));
+        assert_int_equal(r->exit_code, 74);
+        assert_string_equal(r->err, "trainctl: standard output: No space left "
+                                    "on device\n");
+    }
+}
+
 int
 main(void)
 {
@@ -775,6 +837,8 @@ main(void)
         cmocka_unit_test(test_export_never_overwrites),
         cmocka_unit_test(test_export_bad_checkpoint),
         cmocka_unit_test(test_export_holds_rows_to_their_order),
+        cmocka_unit_test(test_export_interrupted),
+        cmocka_unit_test(test_export_to_a_full_disk),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
