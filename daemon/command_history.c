@@ -78,12 +78,10 @@ void
 command_events(struct daemon *d, struct request *request,
                const struct command_target *target)
 {
-    const struct view_events_query *q = &request->args.events_query;
-
     (void)target;
     store_query_events(d->store,
                        request->peer.admin ? -1 : (int64_t)request->peer.uid,
-                       q->job, q->after, q->limit, on_rows, request);
+                       &request->args.events_query, on_rows, request);
 }
 
 /* ---- the store itself -----------------------------------------------------*/

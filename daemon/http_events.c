@@ -29,6 +29,7 @@ struct reader {
     int64_t seen;     /* events up to here are not to be asked for again */
     int64_t job;      /* long poll: of one job; 0 = all */
     int64_t limit;    /* long poll */
+    bool latest;      /* long poll: the last ones, not the first */
     int64_t until_ms; /* long poll: answer then, whatever there is */
     int64_t spoke_ms; /* stream */
 };
@@ -163,10 +164,15 @@ ask(struct reader *r)
 
     if (r->asking)
         return;
+    const struct view_events_query query = {.job = r->job,
+                                            .after = r->last,
+                                            .limit = r->limit,
+                                            .latest = r->latest};
+
     r->asking = true;
     r->seen = store_last_event(d->store);
     store_query_events(d->store, r->peer.admin ? -1 : (int64_t)r->peer.uid,
-                       r->job, r->last, r->limit, on_events, r);
+                       &query, on_events, r);
 }
 
 /* ---- jobs as they change --------------------------------------------------*/
@@ -264,6 +270,30 @@ read_number(const char *name, const char *text, int64_t most, int64_t *out,
 }
 
 static int
+read_bool(const char *name, const char *text, bool *out, struct err *err)
+{
+    if (text == NULL)
+        return 0;
+    *out = strcmp(text, "true") == 0;
+    if (!*out && strcmp(text, "false") != 0)
+        return err_set(err, ERR_USAGE, "%s: \"%.60s\" is not true or false",
+                       name, text);
+    return 0;
+}
+
+static bool
+is_known(const char *key)
+{
+    static const char *const known[] = {"after", "job", "latest", "limit",
+                                        "wait"};
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(key, known[i]) == 0)
+            return true;
+    return false;
+}
+
+static int
 read_question(const struct http_call *call, struct reader *r, int64_t *wait,
               struct err *err)
 {
@@ -283,14 +313,13 @@ read_question(const struct http_call *call, struct reader *r, int64_t *wait,
     if (rc == 0 && r->stream)
         rc = read_number("Last-Event-ID", http_header(call->x, "Last-Event-ID"),
                          INT64_MAX - 1, &r->last, err);
+    if (rc == 0 && !r->stream)
+        rc = read_bool("latest", http_uri_find(uri, "latest"), &r->latest, err);
     for (int i = 0; rc == 0 && i < uri->n_pairs; i++)
-        if (strcmp(uri->pair[i].key, "after") != 0 &&
-            strcmp(uri->pair[i].key, "job") != 0 &&
-            strcmp(uri->pair[i].key, "limit") != 0 &&
-            strcmp(uri->pair[i].key, "wait") != 0)
+        if (!is_known(uri->pair[i].key))
             rc = err_set(err, ERR_USAGE,
-                         "%.60s: unknown parameter; known: after, job, limit, "
-                         "wait",
+                         "%.60s: unknown parameter; known: after, job, latest, "
+                         "limit, wait",
                          uri->pair[i].key);
     return rc;
 }

@@ -247,6 +247,8 @@ put_give_parameters(struct text *t, const struct http_route *r, bool *first)
         put_parameter(t, first, "limit", "query",
                       "\"type\":\"integer\",\"minimum\":0,\"maximum\":1000",
                       "at most so many");
+        put_parameter(t, first, "latest", "query", "\"type\":\"boolean\"",
+                      "the last so many, not the first");
         put_parameter(t, first, "wait", "query",
                       "\"type\":\"integer\",\"minimum\":0,\"maximum\":60",
                       "seconds to wait for one");

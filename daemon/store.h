@@ -181,11 +181,11 @@ void store_find_incident(struct store *store, int64_t id, store_rows_fn *done,
  * on the reader's connection; rows that are being written do not count. */
 void store_fsck(struct store *store, store_rows_fn *done, void *ctx);
 
-/* Events after number `after`, in order: items are struct view_event. uid: of
- * that one's jobs and deeds only; -1: of all. job 0: of all jobs. */
-void store_query_events(struct store *store, int64_t uid, int64_t job,
-                        int64_t after, int64_t limit, store_rows_fn *done,
-                        void *ctx);
+/* Events in order: items are struct view_event. uid: of that one's jobs and
+ * deeds only; -1: of all. */
+void store_query_events(struct store *store, int64_t uid,
+                        const struct view_events_query *query,
+                        store_rows_fn *done, void *ctx);
 /* Number of the last event that is committed. Does not wait. */
 int64_t store_last_event(const struct store *store);
 

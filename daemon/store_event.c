@@ -5,13 +5,24 @@
 #define MOST_ROWS 1000
 
 struct events_args {
-    int64_t uid, job, after, limit;
+    int64_t uid;
+    struct view_events_query query; /* no strings in it */
 };
 
 #define EVENT_SELECT                                                           \
     "SELECT seq, t_us, job, attempt, uid, kind, text FROM event"               \
     " WHERE seq > ?1 AND (?2 < 0 OR (job = 0 AND uid = ?2) OR EXISTS"          \
     " (SELECT 1 FROM job WHERE job.id = event.job AND job.uid = ?2))"
+#define FIRST(which) EVENT_SELECT which " ORDER BY seq LIMIT ?4"
+#define LAST(which)                                                            \
+    "SELECT * FROM (" EVENT_SELECT which                                       \
+    " ORDER BY seq DESC LIMIT ?4) ORDER BY seq"
+
+/* By whether the last ones are asked for, and whether those of one job. */
+static const char *const select_of[2][2] = {
+    {FIRST(" AND ?3 = 0"), FIRST(" AND job = ?3")},
+    {LAST(" AND ?3 = 0"), LAST(" AND job = ?3")},
+};
 
 static void
 read_event(struct store_op *op, sqlite3_stmt *s, struct view_event *v)
@@ -30,19 +41,17 @@ static void
 run_events(struct store_op *op, struct store_conn *conn)
 {
     const struct events_args *a = op->args;
+    const struct view_events_query *q = &a->query;
     struct store_rows rows = {0};
     sqlite3_stmt *stmt =
-        a->job != 0
-            ? store_sql_prepare(
-                  op, conn, EVENT_SELECT " AND job = ?3 ORDER BY seq LIMIT ?4")
-            : store_sql_prepare(
-                  op, conn, EVENT_SELECT " AND ?3 = 0 ORDER BY seq LIMIT ?4");
+        store_sql_prepare(op, conn, select_of[q->latest][q->job != 0]);
 
     if (stmt == NULL)
         return;
-    store_sql_bind(stmt, "iiii", a->after, a->uid, a->job, a->limit + 1);
+    store_sql_bind(stmt, "iiii", q->after, a->uid, q->job,
+                   q->limit + !q->latest);
     while (store_sql_row(op, stmt)) {
-        if (rows.n == a->limit) {
+        if (rows.n == q->limit) {
             op->more = true;
             sqlite3_reset(stmt);
             return;
@@ -53,17 +62,18 @@ run_events(struct store_op *op, struct store_conn *conn)
 }
 
 void
-store_query_events(struct store *store, int64_t uid, int64_t job, int64_t after,
-                   int64_t limit, store_rows_fn *done, void *ctx)
+store_query_events(struct store *store, int64_t uid,
+                   const struct view_events_query *query, store_rows_fn *done,
+                   void *ctx)
 {
     struct store_op *op =
         store_op_create(run_events, sizeof(struct events_args));
     struct events_args *a = op->args;
 
     a->uid = uid;
-    a->job = job;
-    a->after = after;
-    a->limit = limit > 0 && limit < MOST_ROWS ? limit : MOST_ROWS;
+    a->query = *query;
+    if (query->limit <= 0 || query->limit > MOST_ROWS)
+        a->query.limit = MOST_ROWS;
     op->query = true;
     op->rows = done;
     op->ctx = ctx;

@@ -230,6 +230,10 @@ def events_are_streamed_and_resumed():
         page = h.get(f"/v1/events?after={middle}&limit=1").json
         equal([e["seq"] for e in page["items"]], [got[0]], "a page")
         check(page["more"], "there is more")
+        page = h.get("/v1/events?latest=true&limit=2").json
+        equal([e["seq"] for e in page["items"]], [r[0] for r in d.sql(
+            "SELECT seq FROM event ORDER BY seq")][-2:], "the last ones")
+        h.get("/v1/events?latest=maybe", 400)
 
 
 def a_long_poll_waits():
