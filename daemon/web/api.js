@@ -135,11 +135,11 @@ export function get(path, params, options = {}) {
 // All pages of a list, at most `most` items; {items, more}.
 export async function list(path, params, most = 1000, options = {}) {
     const items = [];
-    let page, after;
+    let page, after = params?.after_row;
     do {
         page = await get(path, {...params, after_row: after}, options);
         items.push(...page.items);
-        after = page.items.at(-1)?.row;
+        after = page.items.at(-1)?.row ?? page.items.at(-1)?.id;
     } while (page.more && items.length < most && after !== undefined);
     return {items, more: page.more};
 }

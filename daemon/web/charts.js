@@ -188,7 +188,7 @@ class Chart {
             plugins: [this.painter()],
             axes: {
                 x: {axisLabelFormatter: (v) => Number.isInteger(v) ? int(v)
-                        : '', pixelsPerLabel: 80, axisLabelWidth: 70},
+                        : '', pixelsPerLabel: 65, axisLabelWidth: 62},
                 y: {axisLabelWidth: AXIS, axisLabelFormatter: tick,
                     ticker: this.ticker, pixelsPerLabel: 26,
                     independentTicks: true},
@@ -302,6 +302,7 @@ export class Charts {
                                         {zoom: true, selection: true,
                                          range: false});
         this.made = true;
+        this.describe();
         this.tell(null);
         performance.mark('traind:charts');
     }
@@ -344,7 +345,16 @@ export class Charts {
         for (const chart of this.list)
             chart.update();
         this.quiet = false;
+        this.describe();
         this.tell(this.at ?? null);
+    }
+
+    // What is drawn, for whoever looks at the page's elements.
+    describe() {
+        this.node.dataset.window = this.window.join(' ');
+        this.node.dataset.last = this.data.history.last;
+        for (const chart of this.list)
+            chart.node.dataset.window = chart.g.xAxisRange().join(' ');
     }
 
     setLog(on) {

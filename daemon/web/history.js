@@ -5,9 +5,12 @@
 import * as api from './api.js';
 import {num} from './format.js';
 
+const LINES = 12;          // abandoned lines shown: the latest
+const MOST_POINTS = 10000; // that the daemon gives in one answer
+
 function read(row) {
     return {
-        x: row.iteration, updates: row.updates, attempt: row.attempt,
+        row: row.row, x: row.iteration, updates: row.updates, attempt: row.attempt,
         live: row.live, n: Math.max(1, row.n), skips: row.n_skipped,
         loss: num(row.loss), lo: num(row.loss_min), hi: num(row.loss_max),
         scale: num(row.scale), lr: num(row.lr), grad: num(row.grad_norm),
@@ -37,12 +40,31 @@ export function nearest(rows, x) {
     return rows[i];
 }
 
+// Means of so many iterations each.
+function thin(rows, size) {
+    const out = [];
+    const fields = ['loss', 'grad', 'rate'];
+    for (let i = 0; i < rows.length;) {
+        const end = find(rows, rows[i].x + size);
+        const group = rows.slice(i, end);
+        const row = {...group.at(-1), n: size};
+        for (const field of fields) {
+            const finite = group.map((r) => r[field]).filter(Number.isFinite);
+            row[field] = finite.reduce((a, b) => a + b, 0) / finite.length;
+        }
+        row.lo = row.hi = row.loss;
+        out.push(row);
+        i = end;
+    }
+    return out;
+}
+
 export class History {
     constructor(job) {
         this.path = `jobs/${job}/metrics`;
         this.whole = [];  // rows in order
         this.fine = null; // {from, to, rows}
-        this.left = [];   // rows of abandoned lines
+        this.lines = [];  // rows of abandoned lines, one list an attempt
         this.points = 800;
     }
 
@@ -79,10 +101,12 @@ export class History {
             await this.load(this.points, signal);
             return;
         }
+        // Whole groups of the same size; what is beyond them comes later.
         const from = n > 1 ? this.whole[n - 2].x + 1 : 1;
-        const expected = Math.max(1, iteration - from + 1);
+        const points = Math.max(1, Math.ceil((iteration - from + 1) /
+                                             this.group));
         const rows = await this.ask({
-            from, max_points: Math.ceil(expected / this.group),
+            from, to: from + points * this.group - 1, max_points: points,
         }, signal);
         this.whole.length = find(this.whole, from);
         this.whole.push(...rows);
@@ -116,16 +140,36 @@ export class History {
                 ...this.whole.slice(find(this.whole, end + 1))];
     }
 
-    // Lines left behind by rollbacks, one list of rows for each attempt.
-    async loadLeft(points, signal) {
-        const rows = await this.ask({all_lines: true, max_points: points},
-                                    signal);
-        const lines = new Map();
-        for (const row of rows.filter((r) => !r.live)) {
+    // Lines left behind by rollbacks, one list of rows for each attempt, as
+    // far as they lie between from and to. Only where each iteration is told
+    // by itself: a point of several mixes the lines. false: some are too long.
+    async loadLeft(rollbacks, from, to, signal) {
+        const spans = rollbacks.slice(-LINES).map(
+            (r) => [Math.max(r.to_iteration + 1, from),
+                    Math.min(r.from_iteration, to)])
+            .filter(([a, b]) => a <= b);
+        const lists = await Promise.all(spans.map(([a, b]) => this.ask(
+            {all_lines: true, from: a, to: b, max_points: MOST_POINTS},
+            signal)));
+        const good = lists.filter((rows) => rows.every((r) => r.n === 1));
+        const lines = new Map(), seen = new Set();
+        for (const row of good.flat()) {
+            if (row.live || seen.has(row.row))
+                continue;
+            seen.add(row.row);
             if (!lines.has(row.attempt))
                 lines.set(row.attempt, []);
             lines.get(row.attempt).push(row);
         }
-        this.left = [...lines.values()];
+        this.lines = [...lines.values()].map(
+            (line) => line.sort((a, b) => a.x - b.x));
+        return good.length === lists.length;
+    }
+
+    // The same, as coarse as the curve beside them.
+    get left() {
+        const size = this.fine ? 1 : this.group;
+        return size === 1 ? this.lines
+            : this.lines.map((line) => thin(line, size));
     }
 }

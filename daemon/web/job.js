@@ -16,8 +16,10 @@ import {openRollback} from './rollback.js';
 import {Checkpoints, Evaluations, Incidents} from './story.js';
 import {isFinal, setState, stateBadge} from './words.js';
 
-const MOST_SKIPS = 2000;
-const MOST_INCIDENTS = 1000;
+const MOST = 1000;       // of a list, in one go
+const MOST_LONG = 20000; // of a list that is asked for once
+const MOST_SKIPS = 2000; // drawn one by one
+const AGAIN = 100;       // incidents that are asked for again
 
 // ---- numbers ---------------------------------------------------------------
 
@@ -164,7 +166,7 @@ class Tools {
             button('+', 'zoom in (+)', () => page.charts.zoomBy(0.5)),
             button('\u2212', 'zoom out (-)', () => page.charts.zoomBy(2)),
             this.reset,
-            box('log-y', 'log loss', (on) => page.charts.setLog(on)),
+            box('log-y', 'log axes', (on) => page.charts.setLog(on)),
             this.left);
     }
 }
@@ -183,13 +185,15 @@ export class JobPage {
         this.abort = new AbortController();
         this.history = new History(id);
         this.guards = [];
+        this.gap = '';
+        this.moreIncidents = false;
         this.data = {
             history: this.history, rows: [], attempts: [], rollbacks: [],
             evaluations: [], skips: [], skipsCut: false, incidents: [],
             checkpoints: [], showLeft: false,
         };
         this.wanted = new Set();
-        this.flush = throttle(() => this.fetchWanted(), 400);
+        this.flush = throttle(() => this.fetchWanted(), 1000);
         this.follow = throttle(() => this.append(), 1000);
         this.resized = debounce(() => this.showLineage(), 200);
     }
@@ -212,13 +216,13 @@ export class JobPage {
         this.lineage = new Lineage();
         this.logs = new Logs(this.id);
         this.note = el('p', {class: 'empty', hidden: true});
-        this.main.replaceChildren(this.top.node, this.note,
-            el('div', {class: 'columns'},
-               el('div', {class: 'curves'}, this.tools.node, this.plots),
-               el('div', {class: 'story'}, this.incidents.node,
-                  this.lineage.node),
-               el('div', {class: 'tables'}, this.checkpoints.node,
-                  this.evaluations.node, this.logs.node)));
+        this.columns = el('div', {class: 'columns'},
+            el('div', {class: 'curves'}, this.tools.node, this.plots),
+            el('div', {class: 'story'}, this.incidents.node,
+               this.lineage.node),
+            el('div', {class: 'tables'}, this.checkpoints.node,
+               this.evaluations.node, this.logs.node));
+        this.main.replaceChildren(this.top.node, this.note, this.columns);
         addEventListener('resize', this.resized);
         if (this.app.jobs.has(this.id))
             this.take(this.app.jobs.get(this.id));
@@ -246,6 +250,8 @@ export class JobPage {
         if (problem.status === 404 || problem.status === 403) {
             setText(this.note, plain(problem.message));
             show(this.note, true);
+            show(this.top.node, this.job !== null);
+            show(this.columns, this.job !== null);
         } else {
             this.app.toast(problem.message, 'bad');
         }
@@ -280,9 +286,12 @@ export class JobPage {
     }
 
     async fetchAll() {
-        const lists = ['evaluations', 'skips', 'incidents', 'attempts',
-                       'rollbacks', 'checkpoints', 'guards'];
+        const lists = ['skips', 'incidents', 'evaluations', 'rollbacks',
+                       'checkpoints', 'guards'];
         await Promise.all(lists.map((name) => this.fetch(name)));
+        this.showAll();
+        // Their mean times are worked out from every row: the slowest one.
+        await this.fetch('attempts');
         this.showAll();
     }
 
@@ -297,26 +306,99 @@ export class JobPage {
             await this.fetchSkips();
             return;
         }
-        const {items, more} = await api.list(
-            `${this.path}/${name}`, {all_lines: true}, MOST_INCIDENTS,
-            options);
+        const fetchers = {incidents: 'fetchIncidents',
+                          evaluations: 'fetchEvaluations',
+                          checkpoints: 'fetchCheckpoints'};
+        if (fetchers[name]) {
+            await this[fetchers[name]](options);
+            return;
+        }
+        const {items} = await api.list(`${this.path}/${name}`,
+                                       {all_lines: true}, MOST, options);
         if (name === 'guards')
             this.guards = items;
         else
             this.data[name] = items;
-        if (name === 'incidents')
-            this.moreIncidents = more;
     }
 
-    // Those of the window that is shown, or of the whole.
-    async fetchSkips() {
+    // All, once; then those that the live line has got since.
+    async fetchEvaluations(options) {
+        const {data} = this, last = data.evaluations.findLast((e) => e.live);
+        const {items} = await api.list(
+            `${this.path}/evaluations`,
+            last ? {after_row: last.row} : {all_lines: true}, MOST_LONG,
+            options);
+        data.evaluations = last ? [...data.evaluations, ...items] : items;
+    }
+
+    // All, once; then those whose state can have changed: from the oldest that
+    // is kept, and the best one, which may be far back.
+    async fetchCheckpoints(options) {
+        const {data} = this, path = `${this.path}/checkpoints`;
+        const kept = data.checkpoints.filter((c) => c.state === 'good');
+        const best = kept.find((c) => c.best);
+        const from = Math.min(...kept.filter((c) => c !== best)
+            .map((c) => c.iteration));
+        const known = new Map();
+        const ask = async (params) => {
+            const {items} = await api.list(path, {all_lines: true, ...params},
+                                           MOST_LONG, options);
+            for (const c of items)
+                known.set(c.id, c);
+        };
+        if (Number.isFinite(from)) {
+            for (const c of data.checkpoints)
+                known.set(c.id, c);
+            await ask({from});
+            if (best && best.iteration < from)
+                await ask({from: best.iteration, to: best.iteration});
+        } else {
+            await ask({});
+        }
+        data.checkpoints = [...known.values()].sort((a, b) => a.id - b.id);
+    }
+
+    // Those of the window that is shown, or of the whole, from its beginning;
+    // later on only what is new. anew: another window.
+    async fetchSkips(anew = this.data.skips.length === 0) {
+        const {data} = this;
+        if (data.skipsCut && !anew)
+            return;
         const [from, to] = this.charts.zoomed ? this.charts.window : [0, 0];
-        const {items, more} = await api.list(
-            `${this.path}/skips`,
-            {from: Math.floor(from), to: Math.ceil(to)}, MOST_SKIPS,
-            {signal: this.signal, keep: false});
-        this.data.skips = items;
-        this.data.skipsCut = more;
+        const {items, more} = await api.list(`${this.path}/skips`, {
+            from: Math.floor(from), to: Math.ceil(to),
+            after_row: anew ? undefined : data.skips.at(-1).row,
+        }, MOST, {signal: this.signal, keep: false});
+        data.skips = anew ? items : [...data.skips, ...items];
+        data.skipsCut = more || data.skips.length > MOST_SKIPS;
+    }
+
+    // All of them; later on the last ones again, for they may have been
+    // diagnosed since. Of very many the first and the last.
+    async fetchIncidents(options) {
+        const path = `${this.path}/incidents`, {data} = this;
+        const live = data.incidents.filter((i) => i.live);
+        const from = live.length > AGAIN ? live.at(-AGAIN).iteration : 0;
+        if (!this.moreIncidents) {
+            const {items, more} = await api.list(
+                path, {all_lines: true, from}, MOST, options);
+            data.incidents = [...data.incidents.filter(
+                (i) => i.iteration < from), ...items];
+            this.moreIncidents = more || data.incidents.length > MOST;
+        }
+        if (!this.moreIncidents)
+            return;
+        const {iteration, skips} = this.job;
+        const near = Math.floor(iteration - AGAIN * iteration / (skips || 1));
+        const {items} = await api.get(
+            path, {all_lines: true, from: Math.max(1, near)}, options);
+        const first = data.incidents.slice(0, MOST);
+        const last = items.filter((i) => i.id > (first.at(-1)?.id ?? 0));
+        data.incidents = [...first, ...last];
+        this.gap = last.length && last[0].iteration > first.at(-1).iteration + 1
+            ? `Between iterations ${int(first.at(-1).iteration)} and ` +
+              `${int(last[0].iteration)} there are more: ` +
+              `trainctl incidents ${this.id}` : '';
     }
 
     want(...names) {
@@ -352,13 +434,23 @@ export class JobPage {
     showAll() {
         const {data} = this;
         this.judge();
-        this.incidents.update(data.incidents, this.moreIncidents);
+        this.incidents.update(data.incidents, this.gap);
         this.checkpoints.update(data.checkpoints);
         this.evaluations.update(data.evaluations);
         this.logs.update(this.job, data.attempts);
         this.showLineage();
         this.charts?.redraw();
-        if (data.incidents.some((i) => !i.replayed) && !isFinal(this.job.state))
+        this.awaitDiagnosis();
+    }
+
+    // A skip is told before it is diagnosed, which may take a while.
+    awaitDiagnosis() {
+        const last = this.data.incidents.at(-1);
+        if (!last || last.replayed || isFinal(this.job.state))
+            return;
+        this.patience = last.id === this.awaited ? this.patience - 1 : 5;
+        this.awaited = last.id;
+        if (this.patience > 0)
             setTimeout(() => this.gone || this.want('incidents'), 3000);
     }
 
@@ -426,11 +518,14 @@ export class JobPage {
     reload = throttle(async () => {
         try {
             await this.history.load(this.charts.width, this.signal);
-            if (this.data.showLeft)
-                await this.history.loadLeft(this.charts.width, this.signal);
             this.data.rows = this.history.rows();
             this.charts.reset();
+            for (const name of ['skips', 'incidents', 'evaluations',
+                                'checkpoints'])
+                this.data[name] = [];
+            this.data.skipsCut = this.moreIncidents = false;
             await this.fetchAll();
+            await this.loadLeft();
         } catch (problem) {
             this.fail(problem);
         }
@@ -472,9 +567,10 @@ export class JobPage {
             this.data.rows = this.history.rows();
             if (this.data.skipsCut || zoomed !== this.skipsZoomed) {
                 this.skipsZoomed = zoomed;
-                await this.fetchSkips();
+                await this.fetchSkips(true);
                 this.judge();
             }
+            await this.loadLeft();
             this.charts.redraw();
         } catch (problem) {
             this.fail(problem);
@@ -484,12 +580,23 @@ export class JobPage {
     async showLeft(on) {
         this.data.showLeft = on;
         try {
-            if (on)
-                await this.history.loadLeft(10000, this.signal);
+            await this.loadLeft();
             this.charts.redraw();
         } catch (problem) {
             this.fail(problem);
         }
+    }
+
+    // Those of the window that is shown.
+    async loadLeft() {
+        if (!this.data.showLeft)
+            return;
+        const [from, to] = this.charts.window;
+        const all = await this.history.loadLeft(
+            this.data.rollbacks, Math.floor(from), Math.ceil(to), this.signal);
+        if (!all)
+            this.app.toast('Some abandoned lines are too long to be told ' +
+                           'apart here: zoom in.');
     }
 
     reveal(mark) {

@@ -3,8 +3,8 @@
 // happened lately.
 import * as api from './api.js';
 import {el, setText, setTitle, show, throttle} from './dom.js';
-import {duration, int, known, num, plain, real, scale, when, whenExactly}
-    from './format.js';
+import {duration, int, known, num, percent, plain, real, scale, when,
+        whenExactly} from './format.js';
 import {isFinal, rank, setState, stateBadge, verdictIcon, verdictOf}
     from './words.js';
 
@@ -23,7 +23,7 @@ const columns = [
         ? duration(j.eta_s) : ''],
     ['loss', 'loss', 'number', (j) => j.iteration ? real(j.loss) : ''],
     ['accuracy', 'accuracy', 'number', (j) => Number.isNaN(num(j.accuracy))
-        ? '' : real(j.accuracy)],
+        ? '' : percent(j.accuracy)],
     ['scale', 'loss scale', 'number', (j) => j.iteration ? scale(j.scale)
         : ''],
     ['skips', 'skips', 'number'],
@@ -108,16 +108,15 @@ function reasonOf(job) {
 
 function deviceCard(app, device) {
     const job = app.jobs.get(device.job);
-    const facts = ['kind', 'model', 'backend'].map((k) => device[k])
-        .filter(Boolean).map(plain).join(', ');
+    const facts = device.cpus ? `processors ${device.cpus}` : '';
     return el('li', {class: 'device'},
-        el('b', {text: plain(device.name || device.device)}), ' ',
-        el('span', {class: 'muted', text: facts}), ' ',
+        el('b', {text: plain(device.name), title: plain(facts)}), ' ',
         device.job
             ? el('a', {href: `#/job/${device.job}`,
                        text: `job ${device.job}` +
                              `${job ? ` ${plain(job.name)}` : ''}`})
-            : el('span', {class: 'muted', text: 'free'}));
+            : el('span', {class: 'muted',
+                          text: device.busy ? 'held by another' : 'free'}));
 }
 
 // ---- the page --------------------------------------------------------------
@@ -189,14 +188,13 @@ export class JobsPage {
 
     async load() {
         const options = {signal: this.abort.signal};
-        try {
-            await Promise.all([this.loadJobs(options),
-                               this.loadDevices(options),
-                               this.loadEvents(options)]);
-        } catch (problem) {
-            if (problem.name !== 'AbortError' && problem.status !== 401)
-                this.app.toast(problem.message, 'bad');
-        }
+        const parts = await Promise.allSettled([
+            this.loadJobs(options), this.loadDevices(options),
+            this.loadEvents(options)]);
+        for (const {reason} of parts)
+            if (reason && reason.name !== 'AbortError' &&
+                reason.status !== 401)
+                this.app.toast(reason.message, 'bad');
     }
 
     async loadJobs(options) {
@@ -239,9 +237,7 @@ export class JobsPage {
     }
 
     async loadEvents(options) {
-        if (this.events.length)
-            return;
-        const page = await api.get('events', {last: RECENT, limit: RECENT},
+        const page = await api.get('events', {latest: true, limit: RECENT},
                                    options);
         for (const event of page.items)
             this.onEvent(event);
@@ -278,7 +274,7 @@ export class JobsPage {
             el('time', {text: when(e.t_us), title: whenExactly(e.t_us)}), ' ',
             e.job ? el('a', {href: `#/job/${e.job}`, text: `job ${e.job}`})
                 : '', ' ',
-            el('span', {text: plain(e.text || e.kind)}))));
+            el('span', {text: plain(eventText(e))}))));
     }
 
     matches(job) {
@@ -318,6 +314,12 @@ export class JobsPage {
             ? 'No job matches the filter.'
             : 'No jobs here: submit one, or show finished ones, too.');
     }
+}
+
+function eventText({kind, text}) {
+    if (!text || text.startsWith(kind))
+        return text || kind;
+    return `${kind}: ${text}`;
 }
 
 // What has just ended stays in sight for a while.

@@ -49,7 +49,7 @@ function backMark(r) {
 }
 
 // Of each attempt: what of it lives on, and what was seen in it.
-function lines({attempts, incidents, guards, rollbacks}) {
+function lines(job, {attempts, incidents, guards, rollbacks}) {
     const marks = [...join(incidents), ...guards.map(guardMark),
                    ...rollbacks.map(backMark)];
     const order = ['incident', 'guard', 'back'];
@@ -58,7 +58,8 @@ function lines({attempts, incidents, guards, rollbacks}) {
             .map((r) => r.to_iteration);
         return {
             a, start: a.start_iteration,
-            end: Math.max(a.end_iteration, a.start_iteration),
+            end: Math.max(a.end_iteration, a.start_iteration,
+                          a.end_us ? 0 : job.iteration),
             cut: Math.min(...cuts, Infinity),
             marks: marks.filter((m) => m.attempt === a.attempt).sort(
                 (x, y) => x.iteration - y.iteration ||
@@ -87,12 +88,14 @@ function lane(line, i, x) {
 }
 
 function laneMark(m, x, y) {
+    if (m.kind === 'incident' && !m.verdict)
+        return svg('circle', {cx: x, cy: y, r: 1, class: 'dot'});
     if (m.kind === 'incident') {
         const v = verdictOf(m.verdict);
         const points = v.shape.map(([dx, dy]) =>
             `${x + 4 * dx},${y + 4 * dy}`).join(' ');
         return svg('polygon', {points, 'data-verdict': v.name,
-                               class: v.hollow ? 'mark hollow' : 'mark'},
+                               class: 'mark'},
                    svg('title', {}, `${int(m.iteration)}: ${plain(m.text)}`));
     }
     if (m.kind === 'guard')
@@ -115,8 +118,7 @@ function bend(line, next, i, x) {
 }
 
 function picture(list, job, width) {
-    const last = Math.max(1, job.total_iterations,
-                          ...list.map((l) => l.end));
+    const last = Math.max(1, ...list.map((l) => l.end));
     const x = (iteration) =>
         LEFT + iteration / last * (width - LEFT - 8);
     const height = LANE * list.length + 22;
@@ -186,7 +188,7 @@ function attemptItem(line, first) {
     const resumed = a.resumed_from ? `, from ${plain(a.resumed_from)}` : '';
     return el('li', {},
         el('b', {text: `attempt ${a.attempt}`}),
-        `: iterations ${int(a.start_iteration)} to ${int(a.end_iteration)}, ` +
+        `: iterations ${int(a.start_iteration)} to ${int(line.end)}, ` +
         `${plural(a.updates, 'update')}${cost(line, first)}${resumed}, ` +
         `${plain(a.state)}`,
         a.policy_changed ? el('div', {class: 'changed', text:
@@ -206,7 +208,7 @@ export class Lineage {
 
     // story: {attempts, incidents, guards, rollbacks}
     update(job, story) {
-        const all = lines(story);
+        const all = lines(job, story);
         const list = all.slice(-MOST);
         this.count.textContent = all.length
             ? `${plural(all.length, 'attempt')}, ` +

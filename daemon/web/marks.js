@@ -6,6 +6,7 @@
 import {colour, verdictOf} from './words.js';
 
 const SIZE = 5;
+const FAINT = 3.2; // of what is not diagnosed
 const EDGE = 7; // distance of marks from the upper edge
 
 // ---- small things ----------------------------------------------------------
@@ -43,6 +44,23 @@ function inside(chart, x) {
 function clamp(chart, y) {
     return Math.min(chart.area.y + chart.area.h - SIZE,
                     Math.max(chart.area.y + SIZE, y));
+}
+
+// Points as [iteration, value]; what is not finite breaks it.
+function drawLine(ctx, chart, points, style) {
+    let drawn = false;
+
+    ctx.strokeStyle = style;
+    ctx.beginPath();
+    for (const [at, value] of points) {
+        if (!Number.isFinite(value) || (chart.log && value <= 0)) {
+            drawn = false;
+            continue;
+        }
+        ctx[drawn ? 'lineTo' : 'moveTo'](xOf(chart, at), yOf(chart, value));
+        drawn = true;
+    }
+    ctx.stroke();
 }
 
 function cross(ctx, x, y, size) {
@@ -84,29 +102,25 @@ export function paintAttempts(ctx, chart, data) {
 export function paintLeft(ctx, chart, data) {
     if (!data.showLeft)
         return;
-    ctx.strokeStyle = colour('--left');
     ctx.lineWidth = 1;
-    for (const line of data.history.left) {
-        let drawn = false;
-        ctx.beginPath();
-        for (const row of line) {
-            const value = row[chart.kind.field];
-            if (!Number.isFinite(value) || (chart.log && value <= 0)) {
-                drawn = false;
-                continue;
-            }
-            const x = xOf(chart, row.x), y = yOf(chart, value);
-            ctx[drawn ? 'lineTo' : 'moveTo'](x, y);
-            drawn = true;
-        }
-        ctx.stroke();
-    }
+    for (const line of data.history.left)
+        drawLine(ctx, chart, line.map((r) => [r.x, r[chart.kind.field]]),
+                 colour('--left'));
 }
 
 // ---- above it --------------------------------------------------------------
 
 export function paintEvaluations(ctx, chart, data) {
+    const [from, to] = chart.g.xAxisRange();
+    const seen = data.evaluations.filter(
+        (e) => e.live && e.iteration >= from && e.iteration <= to);
+
     ctx.lineWidth = 1.4;
+    if (seen.length * 9 > chart.area.w) {
+        drawLine(ctx, chart, seen.map((e) => [e.iteration, Number(e.loss)]),
+                 colour('--validation'));
+        return;
+    }
     for (const e of data.evaluations) {
         const x = xOf(chart, e.iteration);
         if (!inside(chart, x) || (!e.live && !data.showLeft))
@@ -128,7 +142,7 @@ export function paintEvaluations(ctx, chart, data) {
 // NaN and infinities stand at the upper edge: no curve shows them.
 export function paintNonFinite(ctx, chart, data) {
     const {field} = chart.kind;
-    const known = data.rows.some((r) => Number.isFinite(r[field]));
+    const known = data.rows.some((r) => !Number.isNaN(r[field]));
     if (!known && field !== 'loss')
         return;
     ctx.strokeStyle = colour('--bad');
@@ -157,7 +171,7 @@ export function paintSkips(ctx, chart, data) {
         ctx.moveTo(x, top);
         ctx.lineTo(x, foot);
         ctx.stroke();
-        drawShape(ctx, skip.verdict, x, top);
+        drawShape(ctx, skip.verdict, x, top, skip.verdict ? SIZE : FAINT);
     }
     if (data.skipsCut)
         paintUncounted(ctx, chart, data);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happened to a job: incidents with what is known of each, checkpoints,
 // evaluations.
-import {el, replace} from './dom.js';
+import {el, replace, setText, show} from './dom.js';
 import {bytes, int, known, num, percent, plain, plural, real, scale, when,
         whenExactly} from './format.js';
 import {verdictBadge, verdictIcon, verdictOf, verdicts} from './words.js';
 
-const FIRST = 20; // shown before somebody asks for more
+const FIRST = 20; // incidents shown before somebody asks for more
+const FEW = 8;    // checkpoints and evaluations
 
 export function section(name, title) {
     const count = el('span', {class: 'muted count'});
@@ -27,7 +28,7 @@ const answers = {yes: 'finite', no: 'not finite', '': 'not asked'};
 
 function where(i) {
     if (!i.located)
-        return i.replayed ? 'not found again' : 'not run again yet';
+        return i.replayed ? 'not found again' : 'not run again';
     return plain(`${i.layer || i.tensor}${i.op ? `, ${i.op}` : ''}` +
                  `${i.pass ? `, ${i.pass}` : ''}`);
 }
@@ -127,6 +128,35 @@ function incidentBody(i, onCure, whyNot) {
 
 // ---- all incidents ---------------------------------------------------------
 
+// Those that follow on each other and say the same become one, and those that
+// nothing is known of if no other lies between: the newest first, each {key, items: newest first}.
+function groupOf(list) {
+    const groups = [];
+    const sorted = [...list].sort((a, b) => b.attempt - a.attempt ||
+        b.iteration - a.iteration || b.id - a.id);
+    for (const i of sorted) {
+        const last = groups.at(-1), before = last?.items.at(-1);
+        if (before && before.attempt === i.attempt &&
+            (before.iteration - i.iteration <= 1 || !i.replayed) &&
+            before.replayed === i.replayed &&
+            before.verdict === i.verdict && before.live === i.live &&
+            where(before) === where(i))
+            last.items.push(i);
+        else
+            groups.push({items: [i]});
+    }
+    // Its oldest stays as it grows.
+    for (const group of groups)
+        group.key = group.items.at(-1).id;
+    return groups;
+}
+
+function span(items) {
+    const last = items[0].iteration, first = items.at(-1).iteration;
+    return first === last ? int(last)
+        : `${int(first)}\u2013${int(last)} (${int(items.length)})`;
+}
+
 export class Incidents {
     // on: {cure(incident), whyNot()}
     constructor(on) {
@@ -134,33 +164,38 @@ export class Incidents {
         Object.assign(this, section('incidents', 'Incidents'));
         this.most = FIRST;
         this.only = null;
-        this.open = new Set();
+        this.open = new Map(); // key of a group: incident that is shown
         this.list = [];
         this.legend = el('div', {class: 'legend', role: 'group',
                                  'aria-label': 'show one verdict only'});
+        this.gap = el('p', {class: 'hint'});
         this.items = el('div', {class: 'items'});
-        this.body.append(this.legend, this.items);
+        this.body.append(this.legend, this.gap, this.items);
     }
 
-    update(list, more) {
-        this.list = [...list].sort((a, b) => b.id - a.id);
-        this.count.textContent = list.length
-            ? `${int(list.length)}${more ? ' and more' : ''}` : '';
+    // gap: '' or a sentence about those that are left out.
+    update(list, gap) {
+        this.list = list;
+        setText(this.count, list.length ? `${int(list.length)}` : '');
+        setText(this.gap, gap);
+        show(this.gap, gap !== '');
         this.draw();
     }
 
     draw() {
-        const shown = this.list.filter((i) => this.only === null ||
-            verdictOf(i.verdict).name === this.only);
-        const rest = shown.length - this.most;
+        const groups = groupOf(this.list.filter((i) => this.only === null ||
+            verdictOf(i.verdict).name === this.only));
+        const rest = groups.length - this.most;
         this.drawLegend();
-        replace(this.items, shown.slice(0, this.most).map((i) => this.item(i)),
+        replace(this.items,
+            groups.slice(0, this.most).map((g) => this.item(g)),
             rest > 0 ? moreButton(rest, () => {
                 this.most += 200;
                 this.draw();
             }) : null,
-            shown.length ? null : el('p', {
+            groups.length ? null : el('p', {
                 class: 'empty', text: 'None: every number was finite.'}));
+        this.groups = groups;
     }
 
     drawLegend() {
@@ -178,43 +213,67 @@ export class Incidents {
                     this.only = this.only === v.name ? null : v.name;
                     this.draw();
                 }}, verdictIcon(key), el('b', {text: v.letter}),
-                ` ${v.name} ${counts.get(v.name)}`)));
+                ` ${v.name} ${int(counts.get(v.name))}`)));
     }
 
-    item(i) {
+    item(group) {
+        const [i] = group.items;
         const body = el('div', {class: 'detail'});
+        const fill = () => replace(body, this.detail(group));
         const node = el('details', {
-            class: `incident ${i.live ? '' : 'left'}`, 'data-incident': i.id,
-            open: this.open.has(i.id),
+            class: `incident ${i.live ? '' : 'left'}`,
+            'data-key': group.key, open: this.open.has(group.key),
             ontoggle: () => {
-                this.open[node.open ? 'add' : 'delete'](i.id);
+                if (!node.open)
+                    this.open.delete(group.key);
+                else if (!this.open.has(group.key))
+                    this.open.set(group.key, group.items.at(-1).id);
                 if (node.open && !body.firstChild)
-                    body.append(...this.detail(i));
+                    fill();
             }},
             el('summary', {}, verdictBadge(i.verdict),
-               el('span', {class: 'number', text: int(i.iteration)}),
+               el('span', {class: 'number', text: span(group.items)}),
                el('span', {class: 'place', text: where(i)}),
                i.live ? null : el('span', {class: 'muted', text: 'left'})),
             body);
-        if (this.open.has(i.id))
-            body.append(...this.detail(i));
+        if (this.open.has(group.key))
+            fill();
         return node;
     }
 
-    detail(i) {
-        return incidentBody(i, this.on.cure, this.on.whyNot());
+    detail(group) {
+        const id = this.open.get(group.key);
+        const at = Math.max(0, group.items.findIndex((i) => i.id === id));
+        const turn = (to, text) => el('button', {
+            type: 'button', class: 'quiet', text,
+            disabled: !group.items[to], onclick: (event) => {
+                const {parentNode} = event.currentTarget.parentNode;
+                this.open.set(group.key, group.items[to].id);
+                replace(parentNode, this.detail(group));
+                parentNode.querySelector('button:enabled')?.focus();
+            }});
+        return [
+            group.items.length > 1 ? el('div', {class: 'row'},
+                turn(at + 1, 'earlier'), turn(at - 1, 'later'),
+                el('span', {text: `incident ${group.items[at].id}, ` +
+                            `iteration ${int(group.items[at].iteration)}`}))
+                : null,
+            ...incidentBody(group.items[at], this.on.cure, this.on.whyNot()),
+        ];
     }
 
     // Opens it and brings it into sight.
     reveal(id) {
-        const at = this.list.findIndex((i) => i.id === id);
+        this.only = null;
+        const at = groupOf(this.list).findIndex(
+            (g) => g.items.some((i) => i.id === id));
         if (at < 0)
             return;
-        this.only = null;
         this.most = Math.max(this.most, at + 1);
-        this.open.add(id);
+        const {key} = groupOf(this.list)[at];
+        this.open.set(key, id);
         this.draw();
-        const node = this.items.querySelector(`[data-incident="${id}"]`);
+        const node = this.items.querySelector(`[data-key="${key}"]`);
         node.scrollIntoView({block: 'nearest'});
         node.querySelector('summary').focus();
     }
@@ -235,18 +294,23 @@ export class Checkpoints {
     // on: {back(checkpoint), whyNot()}
     constructor(on) {
         this.on = on;
-        this.most = 6;
+        this.most = FEW;
         Object.assign(this, section('checkpoints', 'Checkpoints'));
     }
 
     update(list) {
         this.list = list;
-        const shown = [...list].reverse().slice(0, this.most);
+        // Those that are still on the disk first; pruned ones on demand.
+        const good = list.filter((c) => c.state !== 'pruned');
+        const order = [...good].reverse().concat(
+            list.filter((c) => c.state === 'pruned').reverse());
+        const shown = order.slice(0, Math.min(this.most, this.most === FEW
+            ? Math.max(good.length, 1) : Infinity));
         const rest = list.length - shown.length;
-        this.count.textContent = list.length ? int(list.length) : '';
+        setText(this.count, list.length ? `${int(good.length)} kept` : '');
         replace(this.body, list.length
             ? table([['iteration', right], ['metric', right], ['why', ''],
-                     ['size', right], ['at', right], ['', '']],
+                     ['size', `${right} size`], ['at', right], ['', '']],
                     shown.map((c) => this.row(c)))
             : el('p', {class: 'empty', text: 'None yet.'}),
             rest > 0 ? moreButton(rest, () => {
@@ -265,7 +329,7 @@ export class Checkpoints {
                 known(c.metric)}),
             el('td', {text: c.cause + (c.live ? '' : ', left') +
                 (c.state === 'good' ? '' : `, ${c.state}`)}),
-            el('td', {class: right, text: bytes(c.bytes)}),
+            el('td', {class: `${right} size`, text: bytes(c.bytes)}),
             el('td', {class: right, text: when(c.t_us),
                       title: whenExactly(c.t_us)}),
             el('td', {}, el('button', {
@@ -278,7 +342,7 @@ export class Checkpoints {
 
 export class Evaluations {
     constructor() {
-        this.most = 6;
+        this.most = FEW;
         Object.assign(this, section('evaluations', 'Evaluations'));
     }
 
