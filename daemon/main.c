@@ -321,6 +321,7 @@ open_state(struct boot *b, struct err *err)
     struct store_options o = {
         .path = d->db_path,
         .commit_interval_ms = d->conf.db_commit_interval,
+        .keep_metrics = d->conf.metrics_keep,
         .ballast_bytes = BALLAST_BYTES,
         .allow_network_fs = d->conf.db_allow_network_fs,
         .watch = {metrics_db_commit, metrics_db_error, d->metrics}};

@@ -107,6 +107,52 @@ CREATE TABLE metric (
 ) STRICT;
 CREATE INDEX metric_at ON metric (job, iteration);
 
+-- Coarser levels of metric (store_level.h): a row stands for iterations first
+-- to last of one attempt on one line. loss and grad_norm are means of what is
+-- finite; where nothing is, the last value.
+CREATE TABLE metric_level (
+    id INTEGER PRIMARY KEY,
+    job INTEGER NOT NULL,
+    level INTEGER NOT NULL, -- 1: 16 iterations, 2: 256, ...
+    attempt INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    updates INTEGER NOT NULL, -- up to last
+    skips INTEGER NOT NULL,
+    live INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    n_skipped INTEGER NOT NULL,
+    n_bad INTEGER NOT NULL,      -- losses that are not finite
+    n_bad_norm INTEGER NOT NULL, -- gradient norms that are not
+    loss REAL,
+    loss_flag INTEGER NOT NULL,
+    loss_min REAL, -- of what is finite; so below
+    loss_max REAL,
+    grad_norm REAL,
+    grad_norm_flag INTEGER NOT NULL,
+    grad_norm_min REAL,
+    grad_norm_max REAL,
+    lr REAL,
+    scale REAL,
+    scale_min REAL,
+    scale_max REAL,
+    samples INTEGER NOT NULL,
+    step_us INTEGER NOT NULL,
+    t_us INTEGER NOT NULL,
+    CHECK (last = updates + skips)
+) STRICT;
+CREATE INDEX metric_level_at ON metric_level (job, level, first);
+
+-- Up to which iteration old rows of a level (0: metric) are gone, of the live
+-- line and of abandoned ones.
+CREATE TABLE metric_gone (
+    job INTEGER NOT NULL,
+    level INTEGER NOT NULL,
+    live INTEGER NOT NULL,
+    abandoned INTEGER NOT NULL,
+    PRIMARY KEY (job, level)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE scale_event (
     id INTEGER PRIMARY KEY,
     job INTEGER NOT NULL,

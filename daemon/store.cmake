@@ -22,7 +22,10 @@ add_library(traind_store STATIC
     store_event.c
     store_token.c
     store_watch.c
-    store_thin.c)
+    store_group.c
+    store_level.c
+    store_line.c
+    store_metrics.c)
 target_include_directories(traind_store PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
 target_link_libraries(traind_store
     PUBLIC traind_proto PkgConfig::LIBUV

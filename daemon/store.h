@@ -42,6 +42,7 @@ struct store_options {
     const char *path;
     int64_t commit_interval_ms; /* 250 */
     bool allow_network_fs;      /* else NFS, SMB, Lustre are refused */
+    int64_t keep_metrics;       /* rows of each level of a job; 0 = all */
     int64_t ballast_bytes;      /* room kept for a full disk; 0 = none */
     int64_t fs_magic_override;  /* tests: pretend statfs said this; 0 = ask */
     struct store_watch watch;

@@ -39,6 +39,16 @@
     "m.job"                                                                    \
     " AND x.policy <> '')"
 
+/* Rows beyond what has been thinned out: the others are not complete. */
+#define GONE(job)                                                              \
+    "coalesce((SELECT g.live FROM metric_gone AS g WHERE g.job = " job         \
+    " AND g.level = 0), 0)"
+#define FULL                                                                   \
+    "(SELECT f.* FROM metric AS f WHERE f.iteration > " GONE("f.job") ")"
+
+/* Iterations of a bucket of a row's level, and of the next one. */
+#define WIDTH "(1 << (4 * level))"
+
 static const char *const checks[] = {
     COUNTERS("job", "id, 0"),
     COUNTERS("metric", "job, id"),
@@ -52,15 +62,60 @@ static const char *const checks[] = {
     "SELECT 'metric', job, id, 'live iteration ' || iteration ||"
     " CASE WHEN iteration = before THEN ' is there twice' ELSE"
     " ' follows on ' || before END FROM (SELECT id, job, iteration,"
-    " lag(iteration, 1, 0) OVER (PARTITION BY job ORDER BY iteration, id)"
-    " AS before FROM metric WHERE live = 1) WHERE iteration <> before + 1",
+    " lag(iteration, 1, " GONE("m.job") ") OVER (PARTITION BY job ORDER BY"
+                                        " iteration, id) AS before FROM " FULL
+                                        " AS m WHERE live = 1)"
+                                        " WHERE iteration <> before + 1",
     "SELECT 'metric', job, id, 'iteration ' || iteration || ': ' || updates ||"
     " ' updates and ' || skips || ' skips after ' || u || ' and ' || s"
     " FROM (SELECT id, job, iteration, updates, skips, skipped,"
-    " lag(updates, 1, 0) OVER w AS u, lag(skips, 1, 0) OVER w AS s"
-    " FROM metric WHERE live = 1"
+    " lag(updates) OVER w AS u, lag(skips) OVER w AS s"
+    " FROM " FULL " WHERE live = 1"
     " WINDOW w AS (PARTITION BY job ORDER BY iteration, id))"
     " WHERE updates <> u + (NOT skipped) OR skips <> s + skipped",
+
+    /* ---- levels ---- */
+    "SELECT 'metric_level', job, id, 'level ' || level || ': ' || n ||"
+    " ' iterations from ' || first || ' to ' || last FROM metric_level"
+    " WHERE n <> last - first + 1 OR last < first OR first < 1 OR"
+    " (first - 1) / " WIDTH " <> (last - 1) / " WIDTH " OR n_skipped NOT"
+    " BETWEEN 0 AND n OR n_bad NOT BETWEEN 0 AND n OR last <> updates + skips",
+    "SELECT 'metric_level', job, id, 'level ' || level || ': live iteration '"
+    " || first || ' follows on ' || before FROM (SELECT id, job, level, first,"
+    " lag(last, 1, coalesce((SELECT g.live FROM metric_gone AS g WHERE g.job ="
+    " l.job AND g.level = l.level), 0)) OVER (PARTITION BY job, level ORDER BY"
+    " first, id) AS before FROM metric_level AS l WHERE live = 1 AND first >"
+    " coalesce((SELECT g.live FROM metric_gone AS g WHERE g.job = l.job AND"
+    " g.level = l.level), 0)) WHERE first <> before + 1",
+    "SELECT 'metric_level', job, id, 'level 1, iterations ' || first || ' to '"
+    " || last || ': ' || n || ' with ' || n_skipped || ' skips and ' ||"
+    " samples || ' samples, and the full rows have ' || m || ', ' || s ||"
+    " ', ' || x FROM (SELECT l.*, count(*) AS m, sum(f.skipped) AS s,"
+    " sum(f.samples) AS x FROM metric_level AS l JOIN metric AS f ON f.job ="
+    " l.job AND f.iteration BETWEEN l.first AND l.last AND f.attempt ="
+    " l.attempt AND f.live = 1 WHERE l.live = 1 AND l.level = 1 AND l.first "
+    "> " GONE(
+        "l.job") " GROUP BY l.id) WHERE n <> m OR n_skipped <> s OR samples"
+                 " <> x",
+    "SELECT 'metric_level', job, id, 'level ' || level || ', iterations ' ||"
+    " first || ' to ' || last || ': ' || n || ' with ' || n_skipped ||"
+    " ' skips and ' || samples || ' samples, and the finer level has ' || m ||"
+    " ', ' || s || ', ' || x FROM (SELECT l.*, sum(f.n) AS m, sum(f.n_skipped)"
+    " AS s, sum(f.samples) AS x FROM metric_level AS l JOIN metric_level AS f"
+    " ON f.job = l.job AND f.level = l.level - 1 AND f.first BETWEEN l.first"
+    " AND l.last AND f.attempt = l.attempt AND f.live = 1 WHERE l.live = 1 AND "
+    "l.level >"
+    " 1 AND l.first > coalesce((SELECT g.live FROM metric_gone AS g WHERE "
+    "g.job ="
+    " l.job AND g.level = l.level - 1), 0) GROUP BY l.id) WHERE n <> m OR"
+    " n_skipped <> s OR samples <> x",
+    "SELECT 'metric_level', m.job, m.id, 'level ' || level || ': iteration ' ||"
+    " m.last || ' of attempt ' || m.attempt || ' is live, and attempt ' ||"
+    " l.attempt || ' began at ' || l.start_iteration FROM metric_level AS m"
+    " JOIN attempt AS l ON l.job = m.job AND l.policy <> '' AND l.attempt ="
+    " (SELECT max(x.attempt) FROM attempt AS x WHERE x.job = m.job AND"
+    " x.policy <> '') WHERE m.live = 1 AND m.attempt < l.attempt AND m.last >"
+    " l.start_iteration",
 
     /* ---- skips and the scale ---- */
     "SELECT 'metric', job, id, 'iteration ' || iteration || ' was skipped and"
@@ -69,14 +124,16 @@ static const char *const checks[] = {
     "  e.iteration = m.iteration AND e.live = 1 AND e.cause = 'skip' AND NOT"
     "  e.partial) AS n, (SELECT max(l.iteration) FROM metric AS l WHERE l.job ="
     "  m.job AND l.live = 1) AS last FROM metric AS m WHERE m.live = 1 AND"
-    "  m.skipped)"
-    /* That of the newest may be in the next commit. */
-    " WHERE n > 1 OR (n = 0 AND iteration < last)",
+    "  m.skipped AND m.iteration > " GONE(
+        "m.job") ")"
+                 /* That of the newest may be in the next commit. */
+                 " WHERE n > 1 OR (n = 0 AND iteration < last)",
     "SELECT 'scale_event', job, id, 'a skip of iteration ' || iteration ||"
     " ', which was none' FROM scale_event AS e WHERE live = 1 AND"
-    " cause = 'skip' AND NOT EXISTS (SELECT 1 FROM metric AS m WHERE"
-    " m.job = e.job AND m.iteration = e.iteration AND m.live = 1 AND"
-    " m.skipped = NOT e.partial)",
+    " cause = 'skip' AND iteration > " GONE(
+        "e.job") " AND NOT EXISTS (SELECT 1 FROM metric AS m WHERE m.job = "
+                 "e.job AND m.iteration = e.iteration AND m.live = 1 AND"
+                 " m.skipped = NOT e.partial)",
     "SELECT 'scale_event', job, id, 'at iteration ' || iteration ||"
     " ' the scale is ' || before || ', and it was ' || last || ' after the"
     " event before' FROM (SELECT id, job, iteration, before, lag(after) OVER"
@@ -100,11 +157,14 @@ static const char *const checks[] = {
 
     /* ---- incidents, guards ---- */
     "SELECT 'incident', job, id, 'iteration ' || iteration || ' was not"
-    " skipped' FROM incident AS i WHERE live = 1 AND trigger = 'skip' AND NOT"
-    " EXISTS (SELECT 1 FROM metric AS m WHERE m.job = i.job AND m.iteration ="
-    " i.iteration AND m.live = 1 AND m.skipped) AND NOT EXISTS (SELECT 1 FROM"
-    " scale_event AS e WHERE e.job = i.job AND e.iteration = i.iteration AND"
-    " e.live = 1 AND e.partial)",
+    " skipped' FROM incident AS i WHERE live = 1 AND trigger = 'skip' AND"
+    " iteration > " GONE("i.job") " AND NOT EXISTS (SELECT 1 FROM metric AS m "
+                                  "WHERE m.job = i.job AND m.iteration ="
+                                  " i.iteration AND m.live = 1 AND m.skipped) "
+                                  "AND NOT EXISTS (SELECT 1 FROM"
+                                  " scale_event AS e WHERE e.job = i.job AND "
+                                  "e.iteration = i.iteration AND"
+                                  " e.live = 1 AND e.partial)",
     "SELECT 'metric', job, id, 'iteration ' || iteration || ' was skipped and"
     " is no incident' FROM metric AS m WHERE live = 1 AND skipped AND NOT"
     " EXISTS (SELECT 1 FROM incident AS i WHERE i.job = m.job AND i.iteration"
@@ -160,8 +220,9 @@ static const char *const checks[] = {
     " c.iteration AND m.live = 1 WHERE c.live = 1 AND c.updates <> m.updates",
     "SELECT 'checkpoint', job, id, name || ' is live, and iteration ' ||"
     " iteration || ' is not' FROM checkpoint AS c WHERE live = 1 AND iteration"
-    " > 0 AND NOT EXISTS (SELECT 1 FROM metric AS m WHERE m.job = c.job AND"
-    " m.iteration = c.iteration AND m.live = 1)",
+    " > " GONE("c.job") " AND NOT EXISTS (SELECT 1 FROM metric AS m WHERE "
+                        "m.job = c.job AND"
+                        " m.iteration = c.iteration AND m.live = 1)",
     "SELECT 'checkpoint', job, max(id), count(*) || ' checkpoints are the best"
     " one' FROM checkpoint WHERE best GROUP BY job HAVING count(*) > 1",
     "SELECT 'rollback', r.job, r.id, 'its checkpoint is of job ' || c.job FROM"

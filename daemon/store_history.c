@@ -4,8 +4,6 @@
 #include "daemon/store_history.h"
 
 #include <assert.h>
-#include <string.h>
-
 #define MOST_POINTS 10000 /* of a thinned curve; more fit no screen */
 
 /* ---- pages ---------------------------------------------------------------- */
@@ -37,91 +35,6 @@ store_page_row(struct store_op *op, sqlite3_stmt *stmt,
 }
 
 /* ---- tables --------------------------------------------------------------- */
-
-static void
-read_metric(sqlite3_stmt *s, struct view_metric *v)
-{
-    view_init(VIEW_ID_metric, v);
-    v->row = sqlite3_column_int64(s, 0);
-    v->iteration = sqlite3_column_int64(s, 1);
-    v->updates = sqlite3_column_int64(s, 2);
-    v->attempt = sqlite3_column_int64(s, 3);
-    v->live = sqlite3_column_int(s, 4) != 0;
-    v->skipped = sqlite3_column_int(s, 5) != 0;
-    v->loss = store_sql_flagged(s, 6);
-    v->grad_norm = store_sql_flagged(s, 8);
-    v->lr = store_sql_real(s, 10);
-    v->scale = store_sql_real(s, 11);
-    v->samples = sqlite3_column_int64(s, 12);
-    v->step_us = sqlite3_column_int64(s, 13);
-    v->t_us = sqlite3_column_int64(s, 14);
-    v->loss_min = v->loss_max = v->loss;
-    v->n = 1;
-    v->n_skipped = v->skipped;
-}
-
-#define METRIC_SELECT                                                          \
-    "SELECT id, iteration, updates, attempt, live, skipped, loss, loss_flag,"  \
-    " grad_norm, grad_norm_flag, lr, scale, samples, step_us, t_us"            \
-    " FROM metric" STORE_WHERE_PAGE("metric") STORE_ORDER_PAGE
-
-static int64_t
-count_metrics(struct store_op *op, struct store_conn *conn)
-{
-    sqlite3_stmt *stmt = store_page_open(
-        op, conn, "SELECT count(*), ?6 FROM metric" STORE_WHERE_PAGE("metric"),
-        0);
-    int64_t n = 0;
-
-    if (stmt != NULL && store_sql_row(op, stmt)) {
-        n = sqlite3_column_int64(stmt, 0);
-        sqlite3_reset(stmt);
-    }
-    return n;
-}
-
-/* The count and the rows must be of one moment: a job may be running. */
-static void
-thin_metrics(struct store_op *op, struct store_conn *conn)
-{
-    const struct store_query_args *a = op->args;
-    struct store_rows rows = {0};
-    struct store_thin thin;
-    struct view_metric row, joined;
-    sqlite3_stmt *stmt;
-
-    op->rc = store_sql_exec(conn, "BEGIN", &op->err);
-    if (op->rc != 0)
-        return;
-    store_thin_init(&thin, count_metrics(op, conn), a->max_points);
-    stmt = store_page_open(op, conn, METRIC_SELECT, INT64_MAX);
-    while (stmt != NULL && store_sql_row(op, stmt)) {
-        read_metric(stmt, &row);
-        if (store_thin_add(&thin, &row, &joined))
-            memcpy(store_rows_add(op, &rows, sizeof(row)), &joined,
-                   sizeof(row));
-    }
-    if (store_thin_end(&thin, &joined))
-        memcpy(store_rows_add(op, &rows, sizeof(row)), &joined, sizeof(row));
-    store_sql_exec(conn, "COMMIT", op->rc == 0 ? &op->err : NULL);
-}
-
-static void
-run_metrics(struct store_op *op, struct store_conn *conn)
-{
-    const struct store_query_args *a = op->args;
-    struct store_rows rows = {0};
-    sqlite3_stmt *stmt;
-
-    if (a->max_points > 0) {
-        thin_metrics(op, conn);
-        return;
-    }
-    stmt = store_page_open(op, conn, METRIC_SELECT, STORE_PAGE_ROWS + 1);
-    while (stmt != NULL && store_page_row(op, stmt, &rows))
-        read_metric(stmt,
-                    store_rows_add(op, &rows, sizeof(struct view_metric)));
-}
 
 static void
 read_scale(struct store_op *op, sqlite3_stmt *s, struct view_scale *v)
@@ -341,7 +254,7 @@ query_of(enum message_id what)
         enum message_id what;
         store_run_fn *run;
     } table[] = {
-        {MESSAGE_ID_metrics, run_metrics},
+        {MESSAGE_ID_metrics, store_run_metrics},
         {MESSAGE_ID_scale, run_scale},
         {MESSAGE_ID_skips, run_skips},
         {MESSAGE_ID_incidents, store_run_incidents},

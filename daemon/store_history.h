@@ -33,5 +33,7 @@ bool store_page_row(struct store_op *op, sqlite3_stmt *stmt,
 
 /* store_incident.c */
 store_run_fn store_run_incidents, store_run_guards;
+/* store_metrics.c */
+store_run_fn store_run_metrics;
 
 #endif

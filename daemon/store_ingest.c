@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events of a worker become rows: each exactly once, by sequence number.
- * lines: a short function for each kind of event, and the line that lives. */
+ */
+#include "daemon/store_level.h"
 #include "daemon/store_private.h"
 #include "daemon/store_write.h"
 
@@ -16,6 +17,7 @@ struct ingest_args {
     int64_t job, attempt, offset;
     const char *lines;
     size_t len;
+    int64_t keep_metrics;
 };
 
 /* What the attempt's row holds and how it changes. */
@@ -26,166 +28,6 @@ struct progress {
 
 typedef bool event_fn(struct store_op *op, struct store_conn *conn,
                       const struct ingest_args *a, const struct event *e);
-
-/* ---- lineage --------------------------------------------------------------
- * The live line is the latest attempt, then the line of the checkpoint it was
- * resumed from up to that checkpoint, and so on to the start. */
-
-#define N_TABLES 6
-#define EACH_TABLE(set_and_where)                                              \
-    {                                                                          \
-        "UPDATE metric " set_and_where, "UPDATE scale_event " set_and_where,   \
-            "UPDATE incident " set_and_where,                                  \
-            "UPDATE evaluation " set_and_where, "UPDATE guard " set_and_where, \
-            "UPDATE checkpoint " set_and_where                                 \
-    }
-
-static bool
-update_tables(struct store_op *op, struct store_conn *conn,
-              const char *const sql[N_TABLES], const int64_t v[4])
-{
-    for (int i = 0; i < N_TABLES; i++) {
-        sqlite3_stmt *stmt = store_sql_prepare(op, conn, sql[i]);
-
-        if (stmt == NULL)
-            return false;
-        store_sql_bind(stmt, "iiii", v[0], v[1], v[2], v[3]);
-        if (!store_sql_run(op, stmt))
-            return false;
-    }
-    return true;
-}
-
-/* Rows of attempts before `attempt` beyond `iteration` leave the live line. */
-static bool
-abandon_after(struct store_op *op, struct store_conn *conn, int64_t job,
-              int64_t attempt, int64_t iteration)
-{
-    static const char *const sql[N_TABLES] =
-        EACH_TABLE("SET live = ?4 WHERE job = ?1 AND iteration > ?3"
-                   " AND attempt < ?2 AND live = 1");
-
-    return update_tables(op, conn, sql,
-                         (const int64_t[4]){job, attempt, iteration, 0});
-}
-
-/* Rows of one attempt up to `iteration` join it. */
-static bool
-revive_upto(struct store_op *op, struct store_conn *conn, int64_t job,
-            int64_t attempt, int64_t iteration)
-{
-    static const char *const sql[N_TABLES] =
-        EACH_TABLE("SET live = ?4 WHERE job = ?1 AND iteration <= ?3"
-                   " AND attempt = ?2 AND live = 0");
-
-    return update_tables(op, conn, sql,
-                         (const int64_t[4]){job, attempt, iteration, 1});
-}
-
-/* The attempt that wrote a checkpoint and whether it is on the live line;
- * 0 when there is no such row. */
-static int64_t
-writer_of(struct store_op *op, struct store_conn *conn, int64_t job,
-          const char *name, bool *live)
-{
-    sqlite3_stmt *stmt = store_sql_prepare(
-        op, conn,
-        "SELECT attempt, live FROM checkpoint WHERE job = ? AND name = ?");
-    int64_t attempt = 0;
-
-    if (stmt == NULL)
-        return 0;
-    store_sql_bind(stmt, "is", job, name);
-    if (store_sql_row(op, stmt)) {
-        attempt = sqlite3_column_int64(stmt, 0);
-        *live = sqlite3_column_int(stmt, 1) != 0;
-        sqlite3_reset(stmt);
-    }
-    return attempt;
-}
-
-/* Where an attempt began; false: no such attempt or a failure. */
-static bool
-start_of(struct store_op *op, struct store_conn *conn, int64_t job,
-         int64_t attempt, int64_t *iteration, const char **resumed_from)
-{
-    sqlite3_stmt *stmt =
-        store_sql_prepare(op, conn,
-                          "SELECT start_iteration, resumed_from FROM attempt"
-                          " WHERE job = ? AND attempt = ?");
-
-    if (stmt == NULL)
-        return false;
-    store_sql_bind(stmt, "ii", job, attempt);
-    if (!store_sql_row(op, stmt))
-        return false;
-    *iteration = sqlite3_column_int64(stmt, 0);
-    *resumed_from = store_sql_text(op, stmt, 1);
-    sqlite3_reset(stmt);
-    return true;
-}
-
-/* The attempt went back to a checkpoint of an abandoned line: that line, up to
- * there, becomes the live one. */
-static bool
-switch_line(struct store_op *op, struct store_conn *conn,
-            const struct ingest_args *a, int64_t attempt, int64_t upto)
-{
-    const char *from = "";
-    int64_t began = 0, last = a->attempt;
-    bool live;
-
-    if (!abandon_after(op, conn, a->job, a->attempt, 0))
-        return false;
-    /* Only ever to earlier attempts: the worker's words may go in circles. */
-    for (; attempt > 0 && attempt < last;
-         attempt = writer_of(op, conn, a->job, from, &live)) {
-        last = attempt;
-        if (!revive_upto(op, conn, a->job, attempt, upto))
-            return false;
-        if (!start_of(op, conn, a->job, attempt, &began, &from))
-            break;
-        upto = began;
-        if (*from == '\0')
-            break;
-    }
-    return op->rc == 0;
-}
-
-/* A scale that was set at the start of an attempt comes after the checkpoint,
- * of attempt `writer`, that it began with, though of the same iteration. */
-static bool
-abandon_set(struct store_op *op, struct store_conn *conn,
-            const struct ingest_args *a, int64_t iteration, int64_t writer)
-{
-    static const char sql[] =
-        "UPDATE scale_event SET live = 0 WHERE job = ? AND iteration = ? AND"
-        " cause = 'set' AND attempt > ? AND attempt < ? AND live = 1";
-    sqlite3_stmt *stmt = store_sql_prepare(op, conn, sql);
-
-    if (stmt == NULL)
-        return false;
-    store_sql_bind(stmt, "iiii", a->job, iteration, writer, a->attempt);
-    return store_sql_run(op, stmt);
-}
-
-static bool
-set_live_line(struct store_op *op, struct store_conn *conn,
-              const struct ingest_args *a, const struct event *e)
-{
-    const char *from = e->u.started.checkpoint;
-    bool live = true;
-    int64_t writer =
-        *from == '\0' ? 0 : writer_of(op, conn, a->job, from, &live);
-
-    if (op->rc != 0)
-        return false;
-    if (writer > 0 && !live && !switch_line(op, conn, a, writer, e->iteration))
-        return false;
-    return abandon_after(op, conn, a->job, a->attempt, e->iteration) &&
-           abandon_set(op, conn, a, e->iteration, writer) &&
-           store_choose_best(op, conn, a->job);
-}
 
 static bool
 leave_out(struct store_op *op, struct store_conn *conn,
@@ -251,7 +93,8 @@ ingest_started(struct store_op *op, struct store_conn *conn,
         return leave_out(op, conn, a,
                          "the worker says that it started once more; it is "
                          "left out");
-    return set_live_line(op, conn, a, e);
+    return store_line_set(op, conn, a->job, a->attempt, e->u.started.checkpoint,
+                          e->iteration);
 }
 
 /* ---- rows ----------------------------------------------------------------- */
@@ -273,7 +116,9 @@ ingest_step(struct store_op *op, struct store_conn *conn,
                    e->u.step.loss, e->u.step.grad_norm, e->u.step.lr,
                    e->u.step.scale, e->u.step.samples, e->u.step.step_us,
                    e->t_us);
-    return store_sql_run(op, stmt);
+    return store_sql_run(op, stmt) &&
+           store_level_step(op, conn, a->job, a->attempt, e->iteration,
+                            a->keep_metrics);
 }
 
 static bool
@@ -597,6 +442,7 @@ store_ingest(struct store *store, int64_t job, int64_t attempt, int64_t offset,
     args->lines = pool_copy(op->pool, lines, len);
     assert(args->lines != NULL);
     args->len = len;
+    args->keep_metrics = store_keep_metrics(store);
     op->urgent = urgent;
     op->done = done;
     op->ctx = ctx;

@@ -57,6 +57,7 @@ struct store_op {
  * callers assert. */
 struct store_op *store_op_create(store_run_fn *run, size_t args_bytes);
 void store_op_destroy(struct store_op *op);
+int64_t store_keep_metrics(const struct store *store);
 const char *store_path(const struct store *store);
 void store_op_submit(struct store *store, struct store_op *op);
 /* A copy in the op's pool; NULL becomes "". */
@@ -124,22 +125,5 @@ struct store_rows {
     size_t size;
 };
 void *store_rows_add(struct store_op *op, struct store_rows *rows, size_t size);
-
-/* ---- store_thin.c --------------------------------------------------------- */
-
-/* Joins metric rows in groups of `size` until `max` groups: means, extremes,
- * counts of skips. */
-struct store_thin {
-    int64_t group, in_group;
-    int64_t n_finite;
-    double sum;
-    struct view_metric row;
-};
-void store_thin_init(struct store_thin *t, int64_t n_rows, int64_t max_points);
-/* true: *out is a finished group. */
-bool store_thin_add(struct store_thin *t, const struct view_metric *row,
-                    struct view_metric *out);
-/* The last, partial group, if any. */
-bool store_thin_end(struct store_thin *t, struct view_metric *out);
 
 #endif

@@ -2,6 +2,7 @@
 #include "daemon/store_private.h"
 
 #include "daemon/schema_sql.h"
+#include "daemon/store_level.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <sys/vfs.h>
 
 #define SCHEMA_VERSION        4
+#define FIRST_WITH_LEVELS     4
 #define SCHEMA_APPLICATION_ID 0x74726e64 /* "trnd" */
 
 /* From each version to the next; columns end up where schema.sql has them. */
@@ -121,7 +123,46 @@ static const char *const upgrades[SCHEMA_VERSION] = {
           "DROP TABLE rollback;"
           "ALTER TABLE rollback_new RENAME TO rollback;"
           "CREATE INDEX rollback_job ON rollback (job);",
-    [3] = "CREATE TABLE token ( "
+    [3] = "CREATE TABLE metric_level ( "
+          "id INTEGER PRIMARY KEY, "
+          "job INTEGER NOT NULL, "
+          "level INTEGER NOT NULL, "
+          "attempt INTEGER NOT NULL, "
+          "first INTEGER NOT NULL, "
+          "last INTEGER NOT NULL, "
+          "updates INTEGER NOT NULL, "
+          "skips INTEGER NOT NULL, "
+          "live INTEGER NOT NULL, "
+          "n INTEGER NOT NULL, "
+          "n_skipped INTEGER NOT NULL, "
+          "n_bad INTEGER NOT NULL, "
+          "n_bad_norm INTEGER NOT NULL, "
+          "loss REAL, "
+          "loss_flag INTEGER NOT NULL, "
+          "loss_min REAL, "
+          "loss_max REAL, "
+          "grad_norm REAL, "
+          "grad_norm_flag INTEGER NOT NULL, "
+          "grad_norm_min REAL, "
+          "grad_norm_max REAL, "
+          "lr REAL, "
+          "scale REAL, "
+          "scale_min REAL, "
+          "scale_max REAL, "
+          "samples INTEGER NOT NULL, "
+          "step_us INTEGER NOT NULL, "
+          "t_us INTEGER NOT NULL, "
+          "CHECK (last = updates + skips) "
+          ") STRICT; "
+          "CREATE INDEX metric_level_at ON metric_level (job, level, first); "
+          "CREATE TABLE metric_gone ( "
+          "job INTEGER NOT NULL, "
+          "level INTEGER NOT NULL, "
+          "live INTEGER NOT NULL, "
+          "abandoned INTEGER NOT NULL, "
+          "PRIMARY KEY (job, level) "
+          ") STRICT, WITHOUT ROWID; "
+          "CREATE TABLE token ( "
           "id INTEGER PRIMARY KEY AUTOINCREMENT, "
           "uid INTEGER NOT NULL, "
           "user TEXT NOT NULL, "
@@ -251,6 +292,8 @@ bring_up(struct store_conn *conn, int64_t version, struct err *err)
         rc = store_sql_exec(conn, schema_sql, err);
     for (int64_t v = version; v > 0 && v < SCHEMA_VERSION && rc == 0; v++)
         rc = store_sql_exec(conn, upgrades[v], err);
+    if (rc == 0 && version > 0 && version < FIRST_WITH_LEVELS)
+        rc = store_level_build_all(conn, err);
     if (rc == 0)
         rc = store_sql_exec(conn, tail, err);
     if (rc != 0)

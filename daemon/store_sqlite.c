@@ -27,7 +27,7 @@ struct queue {
 struct store {
     unsigned magic;
     char *path;
-    int64_t commit_interval_ms;
+    int64_t commit_interval_ms, keep_metrics;
     char warning[256];
     struct store_watch watch;
     struct store_conn writer, reader;
@@ -144,6 +144,12 @@ store_op_submit(struct store *store, struct store_op *op)
     assert(store->magic == STORE_MAGIC);
     store->backlog++;
     queue_put(&store->to_writer, op);
+}
+
+int64_t
+store_keep_metrics(const struct store *store)
+{
+    return store->keep_metrics;
 }
 
 const char *
@@ -489,6 +495,7 @@ store_open(const struct store_options *options, uv_loop_t *loop,
         return err_set(err, ERR_NOMEM, "%s: out of memory", options->path);
     store->magic = STORE_MAGIC;
     store->commit_interval_ms = options->commit_interval_ms;
+    store->keep_metrics = options->keep_metrics;
     store->ballast_bytes = options->ballast_bytes;
     store->watch = options->watch;
     queue_init(&store->to_writer);

@@ -27,6 +27,11 @@ bool store_write_guard(struct store_op *op, struct store_conn *conn,
 bool store_forget_incident(struct store_op *op, struct store_conn *conn,
                            int64_t job, const char *name);
 
+/* store_line.c: an attempt begins at `iteration` of the checkpoint named `from`
+ * ("": at the start): rows join and leave the live line, at all levels. */
+bool store_line_set(struct store_op *op, struct store_conn *conn, int64_t job,
+                    int64_t attempt, const char *from, int64_t iteration);
+
 /* store_best.c: marks the best good checkpoint of the live line by the job's
  * own rule, and no other. A job without such a rule keeps its marks. */
 bool store_choose_best(struct store_op *op, struct store_conn *conn,

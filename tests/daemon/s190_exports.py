@@ -110,7 +110,7 @@ def check_table(d, job, what, folder, *flags, **window):
         equal(list(row), list(item), "the same fields in the same order")
         columns = [(k, other.get(k, k)) for k in row
                    if other.get(k, k) in db and k not in NO_COLUMN]
-        check(len(columns) >= len(row) - 7, f"{what}: {columns}")
+        check(len(columns) >= len(row) - 12, f"{what}: {columns}")
         for key, column in columns:
             value = want(db, column)
             check(same(row[key], value),

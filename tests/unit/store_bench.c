@@ -18,7 +18,9 @@
 void
 store_bench_open(struct store_bench *b)
 {
-    struct store_options options = {.path = b->path, .commit_interval_ms = 5};
+    struct store_options options = {.path = b->path,
+                                    .commit_interval_ms = 5,
+                                    .keep_metrics = b->keep_metrics};
     struct err err;
 
     err_clear(&err);

@@ -26,7 +26,8 @@ struct store_bench {
     struct store_job job;
     int n;
     bool more;
-    void *seen; /* a test's own */
+    void *seen;           /* a test's own */
+    int64_t keep_metrics; /* of the next opening */
 };
 
 struct store_bench_script {

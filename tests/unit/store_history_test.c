@@ -124,7 +124,8 @@ test_store_ingest_tells_nan_and_inf_apart(void **state)
     assert_int_equal(b->n, 1);
     assert_true(b->metric[0].loss == 1.5);
     assert_int_equal(b->metric[0].n, 5);
-    assert_true(isinf(b->metric[0].loss_max));
+    assert_true(b->metric[0].loss_min == 1 && b->metric[0].loss_max == 2);
+    assert_int_equal(b->metric[0].n_bad, 3);
 }
 
 static void
@@ -397,7 +398,12 @@ test_store_page_limit_says_more(void **state)
     assert_false(b->more);
     query(b, MESSAGE_ID_metrics, job, false, 50, on_metrics);
     assert_int_equal(b->n, 50);
-    assert_int_equal(b->metric[0].n, 22);
+    for (int i = 0, first = 1; i < 50; i++) {
+        assert_int_equal(b->metric[i].first, first);
+        assert_in_range(b->metric[i].n, 1, 32);
+        first = (int)b->metric[i].iteration + 1;
+    }
+    assert_int_equal(b->metric[49].iteration, 1100);
 }
 
 #define TEST(f)                                                                \

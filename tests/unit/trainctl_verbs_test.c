@@ -398,8 +398,11 @@ test_metrics_csv(void **state)
     assert_string_equal(
         r->out,
         "row,iteration,updates,attempt,live,skipped,loss,loss_min,loss_max,"
-        "scale,lr,grad_norm,samples,step_us,t_us,n,n_skipped\n"
-        "1,5,0,0,0,1,0.1,NaN,NaN,Infinity,NaN,NaN,0,0,0,0,0\n");
+        "scale,lr,grad_norm,samples,step_us,t_us,n,n_skipped,first,grad_norm_"
+        "min,"
+        "grad_norm_max,scale_min,scale_max,n_bad,n_bad_norm\n"
+        "1,5,0,0,0,1,0.1,NaN,NaN,Infinity,NaN,NaN,0,0,0,0,0,"
+        "0,NaN,NaN,NaN,NaN,0,0\n");
 }
 
 #define ROW(row, iteration) "{\"row\":" #row ",\"iteration\":" #iteration "}"
