@@ -230,6 +230,7 @@ test_subscribe_without_credit(void **ctx)
     assert_int_equal(t.session.n, 2);
     /* Nine of ten progress notices were replaced for want of credit. */
     assert_non_null(strstr(t.session.sent[0], "\"dropped\":9"));
+    assert_int_equal(t.subs.dropped, 9);
     assert_non_null(strstr(t.session.sent[1], "\"dropped\":0"));
     subscribe_credit(&t.subs, &t.session, 6, 9); /* another's */
     assert_int_equal(t.session.n, 2);
