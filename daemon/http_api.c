@@ -165,6 +165,13 @@ is_changing(const char *method)
     return strcmp(method, "GET") != 0;
 }
 
+/* Nobody knows where the next request begins after one that is none. */
+static void
+hang_up(struct http_exchange *x)
+{
+    http_add_header(x, "Connection", "close");
+}
+
 static void
 on_request(void *ctx, struct http_exchange *x)
 {
@@ -192,12 +199,15 @@ on_request(void *ctx, struct http_exchange *x)
         http_guard_check(&e->guard, &h, strncmp(http_target(x), "/v1/", 4) == 0,
                          is_changing(method), n_body > 0, &sentence);
     if (status != 0) {
+        if (status == 400)
+            hang_up(x);
         http_problem_status(x, status, status == 403 ? ERR_DENIED : ERR_USAGE,
                             sentence);
         return;
     }
     err_clear(&err);
     if (http_uri_parse(http_target(x), &uri, &err) != 0) {
+        hang_up(x);
         http_problem(x, &err, NULL);
         return;
     }
