@@ -142,6 +142,10 @@ put_give_responses(struct text *t, const struct http_route *r)
     } else if (r->give == http_give_logs) {
         put_plain(t, "200", "text/plain");
         put_plain(t, "206", "text/plain");
+    } else if (r->give == http_give_exposition) {
+        text_puts(t, "\"200\":{\"description\":\"by Accept\",\"content\":{"
+                     "\"text/plain\":{},"
+                     "\"application/openmetrics-text\":{}}},");
     } else if (r->give == http_give_whoami || r->give == http_give_openapi) {
         put_plain(t, "200", "application/json");
     } else {
