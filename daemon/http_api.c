@@ -230,8 +230,10 @@ static void
 on_done(void *ctx, const struct http_exchange *x)
 {
     const struct entrance *e = ctx;
+    const char *route = http_kept(x)->route;
 
-    metrics_http_request(e->api->d->metrics, http_kept(x)->route,
+    /* A body that is too large is refused before anybody looks further. */
+    metrics_http_request(e->api->d->metrics, route != NULL ? route : "other",
                          http_method(x), http_status(x), http_seconds(x));
 }
 

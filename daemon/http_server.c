@@ -116,7 +116,7 @@ on_completed(void *ctx, struct MHD_Connection *connection, void **con_cls,
         s->head = x->next;
     if (x->next != NULL)
         x->next->prev = x->prev;
-    if (x->handed_on && s->hooks.done != NULL)
+    if ((x->handed_on || x->response != NULL) && s->hooks.done != NULL)
         s->hooks.done(s->hooks.ctx, x);
     http_exchange_free(x);
 }

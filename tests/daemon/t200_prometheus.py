@@ -223,10 +223,21 @@ def a_restart_counts_anew():
         equal(s.get("traind_jobs_submitted_total"), 0, "submitted")
 
 
+def announce_large_body(h):
+    """Its length is enough to be refused."""
+    c = h.connection()
+    c.putrequest("POST", "/v1/jobs")
+    c.putheader("Content-Length", "5000")
+    c.endheaders()
+    equal(c.getresponse().status, 413, "too large")
+    c.close()
+
+
 def those_who_ask_are_counted():
     """requests by pattern and by verb, never by what a client made up"""
-    with HttpDaemon() as d:
+    with HttpDaemon(http="max_body = 4KiB\n") as d:
         h = Http(d)
+        announce_large_body(h)
         for path in ("/v1/jobs/1", "/v1/jobs/2", "/v1/jobs/x"):
             h.get(path, None)
         h.get("/nowhere", 404)
@@ -244,6 +255,7 @@ def those_who_ask_are_counted():
         equal(n[("404", "/v1/jobs/{id}", "GET")], 2, "no such job")
         equal(n[("400", "/v1/jobs/{id}", "GET")], 1, "no job's name")
         equal(n[("404", "other", "GET")], 1, "no such path")
+        equal(n[("413", "other", "POST")], 1, "a body too large")
         equal(s.get("traind_http_request_duration_seconds_count",
                     handler="/v1/jobs/{id}"), 3, "their times")
         equal(s.get("traind_ctl_requests_total", verb="status",
