@@ -39,6 +39,6 @@ extern const struct cmd cmd_validate, cmd_submit, cmd_list, cmd_status,
     cmd_checkpoints, cmd_rollback, cmd_pause, cmd_resume, cmd_cancel, cmd_wait,
     cmd_export, cmd_sample, cmd_explain_key, cmd_ping, cmd_version, cmd_help,
     cmd_complete, cmd_explain, cmd_guards, cmd_lineage, cmd_admin, cmd_events,
-    cmd_devices, cmd_token;
+    cmd_devices, cmd_token, cmd_priority;
 
 #endif

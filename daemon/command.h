@@ -21,6 +21,8 @@ struct command_target {
     struct view_job view; /* what may be told */
 };
 
+#define COMMAND_PRIORITY_MOST 1000000
+
 /* target is NULL for verbs that anybody may use. */
 typedef void command_fn(struct daemon *d, struct request *request,
                         const struct command_target *target);

@@ -19,8 +19,6 @@
 #include "daemon/metrics.h"
 #include "proto/spec.h"
 
-#define PRIORITY_MOST 1000000
-
 void
 command_ping(struct daemon *d, struct request *request,
              const struct command_target *target)
@@ -133,9 +131,9 @@ check_caller(const struct daemon *d, const struct request *request,
     if (d->jobs.n >= d->conf.jobs_max_queued)
         return err_set(err, ERR_AGAIN, "%d jobs are queued, no more are taken",
                        d->jobs.n);
-    if (priority < -PRIORITY_MOST || priority > PRIORITY_MOST)
+    if (priority < -COMMAND_PRIORITY_MOST || priority > COMMAND_PRIORITY_MOST)
         return err_set(err, ERR_USAGE, "priority is from -%d to %d",
-                       PRIORITY_MOST, PRIORITY_MOST);
+                       COMMAND_PRIORITY_MOST, COMMAND_PRIORITY_MOST);
     /* A worker must open files with the submitter's rights, not with ours. */
     if (geteuid() != 0 && request->peer.uid != geteuid() &&
         request->peer.uid != 0)

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +98,55 @@ command_cancel(struct daemon *d, struct request *request,
         request_refuse(request, &err, NULL);
     else
         wait_for(d, request, target, WAITERS_UNTIL);
+}
+
+/* ---- priority -------------------------------------------------------------*/
+
+struct place {
+    struct daemon *d;
+    struct request *request;
+};
+
+static void
+on_placed(void *ctx, struct job *job)
+{
+    struct place *p = ctx;
+    struct view_job view;
+
+    if (!command_is_over(p->d, p->request)) {
+        job_view(job, &view);
+        request_reply(p->request, &view, 1, false);
+        flow_schedule_soon(p->d);
+    }
+    free(p);
+}
+
+void
+command_priority(struct daemon *d, struct request *request,
+                 const struct command_target *target)
+{
+    int64_t priority = request->args.priority.priority;
+    struct job_change change = {.actor_uid = request->peer.uid,
+                                .after = on_placed};
+    char text[48];
+    struct place *p;
+
+    if (refuse_final(request, target))
+        return;
+    if (priority < -COMMAND_PRIORITY_MOST || priority > COMMAND_PRIORITY_MOST) {
+        command_refuse(request, ERR_USAGE, "priority is from -%d to %d",
+                       COMMAND_PRIORITY_MOST, COMMAND_PRIORITY_MOST);
+        return;
+    }
+    p = calloc(1, sizeof(*p));
+    assert(p != NULL);
+    p->d = d;
+    p->request = request;
+    snprintf(text, sizeof(text), "%" PRId64, priority);
+    change.ctx = p;
+    change.reason = text;
+    target->live->row.view.priority = priority;
+    job_update(target->live, "priority", &change);
 }
 
 /* ---- rollback -------------------------------------------------------------*/

@@ -269,7 +269,7 @@ put_give_parameters(struct text *t, const struct http_route *r, bool *first)
 static void
 put_body(struct text *t, const struct http_route *r)
 {
-    if (strcmp(r->method, "POST") != 0)
+    if (strcmp(r->method, "POST") != 0 && strcmp(r->method, "PATCH") != 0)
         return;
     text_puts(t, "\"requestBody\":{\"required\":");
     text_puts(t, is_spec(r) ? "true" : "false");

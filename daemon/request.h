@@ -51,6 +51,7 @@ struct request {
         struct view_cancel cancel;
         struct view_wait wait;
         struct view_follow follow;
+        struct view_priority priority;
         struct view_events_query events_query;
         struct view_token_new token_new;
         struct view_token_ref token_ref;

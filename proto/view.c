@@ -42,6 +42,7 @@
 #define F_token_new(type, name, doc)    FIELD(token_new, type, name, doc)
 #define F_token_ref(type, name, doc)    FIELD(token_ref, type, name, doc)
 #define F_token(type, name, doc)        FIELD(token, type, name, doc)
+#define F_priority(type, name, doc)     FIELD(priority, type, name, doc)
 #define F_device(type, name, doc)       FIELD(device, type, name, doc)
 #define F_pong(type, name, doc)         FIELD(pong, type, name, doc)
 #define F_start(type, name, doc)        FIELD(start, type, name, doc)

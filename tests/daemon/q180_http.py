@@ -86,6 +86,31 @@ def orders_are_carried_out():
         check_ledger(d, job)
 
 
+def a_place_in_the_queue():
+    """PATCH and trainctl priority: who runs first"""
+    with HttpDaemon() as d:
+        h = Http(d)
+        first = h.post("/v1/jobs", long_spec(d), 201).json["id"]
+        d.wait_iteration(first, 1)
+        spec = job_spec(d, train={"epochs": 1})
+        a, b, c = (h.post("/v1/jobs", spec, 201).json["id"] for _ in range(3))
+        j = h.ask("PATCH", f"/v1/jobs/{c}", {"priority": 5}, 200).json
+        equal((j["id"], j["priority"]), (c, 5), "the job as it is now")
+        d.ctl("priority", a, "--", "-3")
+        equal(d.sql("SELECT priority FROM job WHERE id IN (?, ?, ?)"
+                    " ORDER BY id", a, b, c), [(-3,), (0,), (5,)], "written")
+        h.ask("PATCH", f"/v1/jobs/{c}", {"priority": 1e9}, 400)
+        h.ask("PATCH", f"/v1/jobs/{c}", {"priority": 10 ** 9}, 400)
+        h.ask("PATCH", f"/v1/jobs/{c}", {"name": "x"}, 400)
+        h.post(f"/v1/jobs/{first}/cancel")
+        for job in (a, b, c):
+            h.get(f"/v1/jobs/{job}/wait?timeout=600")
+        equal([r[0] for r in d.sql("SELECT id FROM job WHERE id <> ?"
+                                   " ORDER BY start_us", first)], [c, b, a],
+              "the order they ran in")
+        h.ask("PATCH", f"/v1/jobs/{c}", {"priority": 1}, 409)
+
+
 def a_long_answer_is_promised():
     """an order that outlasts the caller's patience is a 202 and goes on"""
     with HttpDaemon() as d:
@@ -276,6 +301,6 @@ def the_daemon_goes_down_with_readers():
 
 
 main(a_job_from_submit_to_end, orders_are_carried_out,
-     a_long_answer_is_promised, bad_questions_are_told, pollers_get_304,
+     a_place_in_the_queue, a_long_answer_is_promised, bad_questions_are_told, pollers_get_304,
      logs_by_range_and_line, events_are_streamed_and_resumed,
      a_long_poll_waits, the_daemon_goes_down_with_readers)

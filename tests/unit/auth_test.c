@@ -18,7 +18,7 @@ static const char *const owners[] = {
     "status",    "attempts",    "metrics",     "scale",    "skips",
     "incidents", "evaluations", "checkpoints", "incident", "guards",
     "rollbacks", "checkpoint",  "rollback",    "pause",    "resume",
-    "cancel",    "wait",        "follow",      "paths"};
+    "priority",  "cancel",      "wait",        "follow",   "paths"};
 static const char *const nobody[] = {"start", "order", "checkin", "beat"};
 
 static bool
@@ -37,7 +37,7 @@ test_auth_matrix(void **ctx)
     for (int m = 0; m < MESSAGE_ID_COUNT; m++) {
         const char *name = message_table[m].name;
         enum message_id id = (enum message_id)m;
-        bool any = is_in(name, anybody, 9), owner = is_in(name, owners, 19);
+        bool any = is_in(name, anybody, 9), owner = is_in(name, owners, 20);
 
         bool admin = strcmp(name, "fsck") == 0;
 
