@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What /metrics tells, against what the database and trainctl know."""
+import contextlib
 import math
 import os
 import signal
+import sqlite3
 import sys
 
 sys.path.insert(0, os.path.join(os.environ["TRAIND_SOURCE"], "tests/support"))
@@ -223,6 +225,29 @@ def a_restart_counts_anew():
         equal(s.get("traind_jobs_submitted_total"), 0, "submitted")
 
 
+def a_locked_database_keeps_no_scrape_waiting():
+    """while nothing can be written figures are told, and why"""
+    with HttpDaemon() as d:
+        h = Http(d)
+        job = d.submit(long_spec(d))
+        d.wait_iteration(job, 20)
+        with contextlib.closing(sqlite3.connect(d.db_path)) as db:
+            db.isolation_level = None
+            db.execute("BEGIN IMMEDIATE")
+            wait_for("a call to wait",
+                     lambda: scrape(h).get("traind_db_backlog"))
+            wait_for("a call to be refused", lambda: scrape(h).get(
+                "traind_db_errors_total", code="again"))
+            db.execute("ROLLBACK")
+        d.ctl("cancel", job)
+        d.wait_state(job, "cancelled")
+        s = scrape(h)
+        check_totals(d, s)
+        check(s.get("traind_db_size_bytes") >= 4096, "size")
+        wait_for("the size of its log", lambda: scrape(h).get(
+            "traind_db_wal_bytes") == os.path.getsize(d.db_path + "-wal"))
+
+
 def announce_large_body(h):
     """Its length is enough to be refused."""
     c = h.connection()
@@ -282,4 +307,5 @@ def the_port_asks_for_a_token():
 
 main(nothing_has_happened, figures_of_a_job_from_start_to_end,
      attempts_count_from_their_own_start, a_restart_counts_anew,
+     a_locked_database_keeps_no_scrape_waiting,
      those_who_ask_are_counted, the_port_asks_for_a_token)
