@@ -25,7 +25,7 @@ const app = {
     },
     // '' or why an order of this token would be refused.
     whyNotSubmit() {
-        return me.scopes.includes('submit') ? ''
+        return me.scopes.some((s) => s === 'submit' || s === 'admin') ? ''
             : `your token has the scope ${me.scopes.join(', ')}: orders ` +
               'need submit';
     },

@@ -353,6 +353,8 @@ export class Charts {
     describe() {
         this.node.dataset.window = this.window.join(' ');
         this.node.dataset.last = this.data.history.last;
+        this.node.dataset.covered =
+            this.data.history.whole.reduce((sum, r) => sum + r.n, 0);
         for (const chart of this.list)
             chart.node.dataset.window = chart.g.xAxisRange().join(' ');
     }

@@ -261,7 +261,10 @@ export class JobPage {
 
     // The curve first: everything else waits until it is painted.
     async load() {
+        const reading = el('p', {class: 'empty', role: 'status',
+                                 text: 'reading the history\u2026'});
         performance.mark('traind:job');
+        this.plots.append(reading);
         try {
             this.charts = new Charts(this.plots, this.data, {
                 zoom: (...window) => this.zoom(...window),
@@ -276,6 +279,7 @@ export class JobPage {
                 this.history.load(this.charts.width, this.signal)]);
             this.data.rows = this.history.rows();
             this.take(job);
+            reading.remove();
             await this.charts.make();
             await this.fetchAll();
             performance.mark('traind:ready');
@@ -532,7 +536,7 @@ export class JobPage {
     }, 500);
 
     async append() {
-        if (this.appending)
+        if (this.appending || this.history.last >= this.job.iteration)
             return;
         this.appending = true;
         try {

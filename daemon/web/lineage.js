@@ -214,8 +214,8 @@ export class Lineage {
             ? `${plural(all.length, 'attempt')}, ` +
               `${plural(job.rollbacks, 'rollback')}` : '';
         if (all.length === 0) {
-            replace(this.body, el('p', {class: 'empty',
-                                        text: 'It has not been started.'}));
+            replace(this.body, el('p', {class: 'empty', text: job.attempt
+                ? 'reading\u2026' : 'It has not been started.'}));
             return;
         }
         const width = Math.max(240, this.body.clientWidth || 320);
