@@ -60,6 +60,13 @@ def iteration(page):
     return int(digits or 0)
 
 
+def curve(page):
+    """Its last iteration, and how many its points stand for."""
+    return [int(n or 0) for n in page.js(
+        "const {last, covered} = document.querySelector('.plots').dataset;"
+        "return [last, covered]")]
+
+
 def end_by_keyboard(page, d, job):
     """The cancel dialog, by nothing but keys; Escape leaves it first."""
     button = page.find("[data-order=cancel]")
@@ -155,10 +162,11 @@ def a_job_is_submitted_and_watched():
         for _ in range(3):
             seen = iteration(page)
             wait_for("the numbers to move", lambda s=seen: iteration(page) > s)
-        drawn = int(page.js("return document.querySelector('.plots').dataset"
-                            ".last") or 0)
-        wait_for("the curve to grow", lambda: int(page.js(
-            "return document.querySelector('.plots').dataset.last")) > drawn)
+        for _ in range(4):
+            drawn, _ = curve(page)
+            last, covered = wait_for("the curve to grow", lambda n=drawn: (
+                lambda c: c if c[0] > n else None)(curve(page)))
+            equal(covered, last, "each iteration is in one point")
         page.wait_text(".checkpoints", "periodic")
         page.wait_text(".evaluations", "accuracy")
         check(page.colour_count("loss", "--curve") > 50, "a curve of the loss")
@@ -342,10 +350,10 @@ def it_fits_every_screen():
         spec["amp"]["scaler"]["growth_interval"] = 60
         job = d.submit(spec)
         d.wait_iteration(job, 1500)
-        d.submit(endless(d, name="waits for the first one"))
         d.ctl("rollback", job, "--to", "last", "--set", "optimizer.adamw.lr="
               "0.004", "--accept-policy-change")
         d.wait_iteration(job, 1700)
+        d.submit(endless(d, name="waits for the first one"))
         for kind, size in (("desktop", (1400, 900)), ("phone", PHONE)):
             for theme in ("light", "dark"):
                 with Page(Http(d).url, size, theme == "dark") as page:
