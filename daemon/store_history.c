@@ -177,11 +177,20 @@ run_attempts(struct store_op *op, struct store_conn *conn)
         op, conn,
         "SELECT attempt, state, resumed_from, start_iteration, end_iteration,"
         " policy, policy_changed, pid, start_us, end_us, obituary, cause,"
-        " difference, (SELECT count(*) FROM metric AS m WHERE"
-        "  m.job = attempt.job AND m.attempt = attempt.attempt AND NOT"
-        "  m.skipped), (SELECT avg(m.step_us) FROM metric AS m WHERE"
-        "  m.job = attempt.job AND m.attempt = attempt.attempt AND NOT"
-        "  m.skipped AND m.iteration > attempt.start_iteration + 3)"
+        /* Neither reads a long history row by row: updates are what was not
+         * skipped, and the last iterations are enough for a mean. */
+        " difference, end_iteration - start_iteration - (SELECT count(*) FROM"
+        "  scale_event AS e WHERE e.job = attempt.job AND e.iteration BETWEEN"
+        "  start_iteration + 1 AND end_iteration AND e.attempt ="
+        "  attempt.attempt AND e.cause = 'skip' AND NOT e.partial),"
+        " coalesce((SELECT avg(m.step_us) FROM metric AS m WHERE m.job ="
+        "  attempt.job AND m.iteration BETWEEN max(start_iteration + 4,"
+        "  end_iteration - 10000) AND end_iteration AND m.attempt ="
+        "  attempt.attempt AND NOT m.skipped), (SELECT"
+        "  CAST(sum(l.step_us) AS REAL) / sum(l.n) FROM metric_level AS l WHERE"
+        "  l.job = attempt.job AND l.level = 2 AND l.first BETWEEN"
+        "  start_iteration + 1 AND end_iteration AND l.attempt ="
+        "  attempt.attempt))"
         " FROM attempt WHERE job = ? AND attempt > ? ORDER BY attempt"
         " LIMIT ?");
 
