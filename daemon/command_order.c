@@ -206,8 +206,11 @@ carry_out(struct going_back *g, struct job *job,
     else if (flow_rollback(g->d, job, g->request->peer.uid, to, change, &err) !=
              0)
         request_refuse(g->request, &err, NULL);
-    else
+    else {
+        job->rollback.last =
+            args->to[0] == '\0' || strcmp(args->to, "last") == 0;
         waiters_add(&g->d->waiters, &ask, g->request);
+    }
 }
 
 static void

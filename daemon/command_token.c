@@ -240,6 +240,8 @@ on_revoked(void *ctx, int rc, int64_t id, const struct err *err)
         struct token *t = tokens_get(r->d->tokens, r->id);
 
         if (rc != 0) {
+            /* It is not revoked, and nobody is to think that it is. */
+            t->revoked_us = 0;
             request_refuse(r->request, err, NULL);
         } else {
             fill(&view, t, names);
@@ -274,7 +276,7 @@ command_token_revoke(struct daemon *d, struct request *request,
     r->d = d;
     r->request = request;
     r->id = id;
-    /* It is good no more from here on, whatever becomes of the row. */
+    /* It is good no more from here on, unless that cannot be written. */
     t->revoked_us = wall_us();
     store_revoke_token(d->store, id, t->revoked_us, request->peer.uid,
                        on_revoked, r);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/http_problem.h"
+#include "daemon/tokens.h"
 #include "proto/codec.h"
 #include "proto/text.h"
 
@@ -230,6 +231,17 @@ tell_dirty(struct http_events *e)
     e->progress_ms = now_ms(e);
 }
 
+/* A stream may outlast the token that opened it, but not its goodness. */
+static bool
+is_welcome(const struct reader *r, int64_t now_us)
+{
+    const struct token *t =
+        r->peer.token == 0 ? NULL
+                           : tokens_get(r->owner->d->tokens, r->peer.token);
+
+    return r->peer.token == 0 || (t != NULL && tokens_is_good(t, now_us));
+}
+
 /* ---- the clock ------------------------------------------------------------*/
 
 static void
@@ -239,12 +251,16 @@ on_tick(uv_timer_t *timer)
     struct http_events *e = timer->data;
     int64_t last = store_last_event(e->d->store), now = now_ms(e);
     struct reader *next;
+    uv_timeval64_t wall;
 
+    uv_gettimeofday(&wall);
     if (e->n_dirty > 0 && now - e->progress_ms >= PROGRESS_MS)
         tell_dirty(e);
     for (struct reader *r = e->head; r != NULL; r = next) {
         next = r->next;
-        if (last > r->seen || (!r->stream && now >= r->until_ms))
+        if (r->stream && !is_welcome(r, wall.tv_sec * 1000000 + wall.tv_usec))
+            http_stream_end(r->x);
+        else if (last > r->seen || (!r->stream && now >= r->until_ms))
             ask(r);
         else if (r->stream && now - r->spoke_ms >= HEARTBEAT_MS)
             say(r, heartbeat, sizeof(heartbeat) - 1);

@@ -274,6 +274,18 @@ http_stream_put(struct http_exchange *x, const char *text, size_t len)
     return !x->cut_off;
 }
 
+void
+http_stream_end(struct http_exchange *x)
+{
+    assert(x->magic == MAGIC && x->streaming);
+    x->cut_off = true;
+    if (x->suspended) {
+        x->suspended = false;
+        MHD_resume_connection(x->connection);
+        http_server_kick(x->server);
+    }
+}
+
 /* ---- its life --------------------------------------------------------------*/
 
 struct http_exchange *

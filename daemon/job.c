@@ -198,6 +198,8 @@ job_destroy(struct job **jobp)
     assert(job->magic == JOB_MAGIC && job->worker == NULL);
     for (size_t i = 0; i < N_TEXT_FIELDS; i++)
         free_text(*text_field(&job->row, i));
+    free(job->rollback.old_changes);
+    free(job->rollback.old_windows);
     job->magic = 0;
     free(job);
     *jobp = NULL;

@@ -61,6 +61,9 @@ struct job {
         bool known; /* the counters and the name are set */
         int64_t iteration, updates, skips;
         char name[64];
+        bool last; /* asked for as the last one, whichever it is */
+        char *old_changes, *old_windows; /* owned: of the row before */
+        double old_scale;
     } rollback;            /* the goal of the one under way */
     struct worker *worker; /* borrowed from supervisor; NULL = none */
     struct ledger *ledger; /* borrowed */

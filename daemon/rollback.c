@@ -44,24 +44,54 @@ rollback_wish_fini(struct rollback_wish *wish)
 
 /* ---- the goal -------------------------------------------------------------*/
 
-void
-rollback_set_goal(struct job *job, const struct checkpoints_item *to,
-                  const struct change *change)
+static void
+keep_old(struct job *job)
 {
-    static const struct checkpoints_item start = {.name = ""};
+    free(job->rollback.old_changes);
+    free(job->rollback.old_windows);
+    job->rollback.old_changes = strdup(job->row.changes);
+    job->rollback.old_windows = strdup(job->row.skip_windows);
+    job->rollback.old_scale = job->row.start_scale;
+}
 
-    job->row.resume_checkpoint = to != NULL ? to->id : STORE_FROM_START;
-    job->row.lost_attempts = 0;
-    job_set_text(&job->row.changes, change->changes);
-    job_set_text(&job->row.skip_windows, change->skip_windows);
-    job->row.start_scale = change->scale;
-    if (to == NULL)
-        to = &start;
+static void
+set_place(struct job *job, const struct checkpoints_item *to)
+{
+    job->row.resume_checkpoint = to->id;
     job->rollback.known = true;
     job->rollback.iteration = to->iteration;
     job->rollback.updates = to->updates;
     job->rollback.skips = to->skips;
     snprintf(job->rollback.name, sizeof(job->rollback.name), "%s", to->name);
+}
+
+void
+rollback_set_goal(struct job *job, const struct checkpoints_item *to,
+                  const struct change *change)
+{
+    static const struct checkpoints_item start = {.id = STORE_FROM_START,
+                                                  .name = ""};
+
+    keep_old(job);
+    job->rollback.last = false;
+    job->row.lost_attempts = 0;
+    job_set_text(&job->row.changes, change->changes);
+    job_set_text(&job->row.skip_windows, change->skip_windows);
+    job->row.start_scale = change->scale;
+    set_place(job, to != NULL ? to : &start);
+}
+
+void
+rollback_forget_goal(struct job *job)
+{
+    job->rollback.known = job->rollback.last = false;
+    job->row.resume_checkpoint = 0;
+    /* Asked of an earlier daemon: what was before it nobody knows. */
+    if (job->rollback.old_changes == NULL || job->rollback.old_windows == NULL)
+        return;
+    job_set_text(&job->row.changes, job->rollback.old_changes);
+    job_set_text(&job->row.skip_windows, job->rollback.old_windows);
+    job->row.start_scale = job->rollback.old_scale;
 }
 
 void
@@ -177,4 +207,69 @@ rollback_plan_make(struct daemon *d, struct job *job,
     p->ctx = ctx;
     d->background++;
     checkpoints_gather(d->store, p->job, on_checkpoints, p);
+}
+
+/* ---- is it still there? ---------------------------------------------------*/
+
+struct checking {
+    struct daemon *d;
+    int64_t job;
+    rollback_plan_fn *done;
+    void *ctx;
+};
+
+static void
+check_goal(struct job *job, const struct checkpoints *list,
+           struct rollback_plan *plan)
+{
+    int64_t goal = job->row.resume_checkpoint;
+    const struct checkpoints_item *item = checkpoints_find(list, goal);
+
+    if (item != NULL && item->good)
+        return;
+    item = job->rollback.last ? checkpoints_last(list) : NULL;
+    if (item != NULL) {
+        set_place(job, item);
+        return;
+    }
+    plan->rc = err_set(&plan->why, ERR_CKPT,
+                       "checkpoint %lld to go back to is not good any more: "
+                       "resume the job, or go back to another that "
+                       "\"trainctl checkpoints %lld\" lists",
+                       (long long)goal, (long long)job->row.view.id);
+}
+
+static void
+on_listed(void *ctx, int rc, const struct checkpoints *list,
+          const struct err *err)
+{
+    struct checking *c = ctx;
+    struct job *job = jobs_find(&c->d->jobs, c->job);
+    struct rollback_plan plan = {.from_start = true};
+
+    c->d->background--;
+    /* Its end is being looked at: nobody can have taken it away. */
+    assert(job != NULL);
+    err_clear(&plan.why);
+    if (rc == 0)
+        check_goal(job, list, &plan);
+    else
+        log_errx("job %lld: %s", (long long)c->job, err->msg);
+    c->done(c->ctx, job, &plan);
+    free(c);
+}
+
+void
+rollback_check_goal(struct daemon *d, struct job *job, rollback_plan_fn *done,
+                    void *ctx)
+{
+    struct checking *c = calloc(1, sizeof(*c));
+
+    assert(c != NULL);
+    c->d = d;
+    c->job = job->row.view.id;
+    c->done = done;
+    c->ctx = ctx;
+    d->background++;
+    checkpoints_gather(d->store, c->job, on_listed, c);
 }

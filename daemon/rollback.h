@@ -29,6 +29,8 @@ void rollback_wish_fini(struct rollback_wish *wish);
 /* to NULL: the start. Nothing of it is written yet. */
 void rollback_set_goal(struct job *job, const struct checkpoints_item *to,
                        const struct change *change);
+/* It comes to nothing: the row is as before the goal was set. */
+void rollback_forget_goal(struct job *job);
 /* The job stands at its goal from now on. Out goes into the transition or the
  * update that says so; its strings live as long as *latest. */
 struct spec_changes_entry;
@@ -48,6 +50,10 @@ struct rollback_plan {
 /* The plan is borrowed during the call; its job is still there. */
 typedef void rollback_plan_fn(void *ctx, struct job *job,
                               const struct rollback_plan *plan);
+/* A person's, when the worker has ended: is the goal still good? One that was
+ * asked for as the last one is chosen anew. rc ERR_CKPT: it is not. */
+void rollback_check_goal(struct daemon *d, struct job *job,
+                         rollback_plan_fn *done, void *ctx);
 /* Asks the store for checkpoints; done comes later. Text: the guard's
  * sentence. */
 void rollback_plan_make(struct daemon *d, struct job *job,

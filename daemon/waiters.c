@@ -125,7 +125,18 @@ check_rollback(struct waiter *w, const struct job *job)
     if (job_state_is_final(job->stored)) {
         refuse(w, ERR_STATE, "job %" PRId64 " is %s: too late to go back",
                job->row.view.id, job_state_name(job->stored));
+    } else if (job->stored == JOB_PAUSED && job->state == JOB_PAUSED) {
+        refuse(w, ERR_CKPT, "job %" PRId64 " is paused: %.350s",
+               job->row.view.id, job->row.view.reason);
     } else if (job->stored == JOB_QUEUED) {
+        if (job->row.resume_checkpoint > 0 &&
+            job->row.resume_checkpoint != view.checkpoint) {
+            /* It was gone; the one that is the last now stands for it. */
+            snprintf(w->name, sizeof(w->name), "%s", job->row.view.checkpoint);
+            view.checkpoint = job->row.resume_checkpoint;
+            view.abandoned += view.iteration - job->row.view.iteration;
+            view.iteration = job->row.view.iteration;
+        }
         /* The waiter goes before the answer is made. */
         snprintf(name, sizeof(name), "%s", w->name);
         view.name = name;

@@ -4,6 +4,7 @@
 import os
 import subprocess
 import sys
+from http.client import HTTPException
 
 sys.path.insert(0, os.path.join(os.environ["TRAIND_SOURCE"], "tests/support"))
 from http_door import Http, HttpDaemon
@@ -57,6 +58,25 @@ def one_that_expires_does():
             d.ctl("token", "create", "--expires", bad, rc=2)
         d.ctl("token", "create", "--scope", "root", rc=2)
         d.ctl("token", "revoke", "77", rc=2)
+
+
+def a_stream_ends_with_its_token():
+    """what was opened by a token is cut off when that is revoked"""
+    with HttpDaemon() as d:
+        h = Http(d, token(d))
+        other = Http(d, token(d))
+        stream, going_on = h.stream(), other.stream()
+        d.ctl("token", "revoke", 1)
+        try:
+            for _ in stream:
+                pass
+            ended = False
+        except (AssertionError, OSError, HTTPException):
+            ended = True
+        check(ended, "it ended")
+        d.submit(spec(d), "--wait")
+        check(next(going_on), "the other goes on")
+        going_on.close()
 
 
 def a_token_has_no_children():
@@ -119,5 +139,6 @@ def events_and_devices_by_trainctl():
         d.ctl("cancel", job)
 
 
-main(a_token_opens_the_port, one_that_expires_does, a_token_has_no_children,
+main(a_token_opens_the_port, one_that_expires_does,
+     a_stream_ends_with_its_token, a_token_has_no_children,
      a_secret_is_nowhere, events_and_devices_by_trainctl)
