@@ -97,7 +97,8 @@ def main():
         job = d.submit(mlp_spec(
             d.dir, threads=1, train={"epochs": 1_000_000},
             evaluate={"every_updates": 100_000}, model=[
-                {"linear": {"out_features": 512}}, "relu",
+                {"linear": {"out_features": 1024}}, "relu",
+                {"linear": {"out_features": 1024}}, "relu",
                 {"linear": {"out_features": 3}}],
             checkpoint={"every_updates": 100_000, "keep": 1}))
         d.wait_iteration(job, 50)
@@ -108,7 +109,7 @@ def main():
                     f"function delay() return {DELAY_MS} end\n")
         load = Load(d, h, job, script)
         load.run(2)
-        ratios, said, events, used = [], [], 0, []
+        ratios, said, events, used, quiet = [], [], 0, [], []
         for _ in range(a.rounds):
             def loaded():
                 nonlocal events
@@ -117,7 +118,9 @@ def main():
                 used.append((cpu_s(pid) - before) / a.seconds)
                 said.append(text)
                 events += n
+            before = cpu_s(pid)
             alone = speed(d, job, lambda: time.sleep(a.seconds))
+            quiet.append((cpu_s(pid) - before) / a.seconds)
             ratios.append(speed(d, job, loaded) / alone)
         print(said[-1])
         p99 = [re.search(r"99%\s+(\S+)", t).group(1) for t in said]
@@ -127,7 +130,8 @@ def main():
         print(f"training with watchers over without:"
               f" {statistics.median(ratios):.4f} ({min(ratios):.4f} to"
               f" {max(ratios):.4f}); daemon under load:"
-              f" {100 * statistics.median(used):.1f} % of a core")
+              f" {100 * statistics.median(used):.1f} % of a core,"
+              f" without watchers {100 * statistics.median(quiet):.1f} %")
         d.ctl("cancel", job)
 
 
