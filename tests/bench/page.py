@@ -56,6 +56,13 @@ def write_history(path, job, rows):
         db.execute("UPDATE job SET iteration = ?, updates = ?, skips = 0,"
                    " total_iterations = ? WHERE id = ?",
                    (rows, rows, rows, job))
+        # As a version without levels would have left it: the daemon makes
+        # them when it starts.
+        db.execute("UPDATE attempt SET end_iteration = ? WHERE job = ?",
+                   (rows, job))
+        for table in ("metric_level", "metric_gone", "token"):
+            db.execute(f"DROP TABLE {table}")
+        db.execute("PRAGMA user_version = 3")
     db.close()
 
 
