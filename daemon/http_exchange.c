@@ -224,6 +224,8 @@ on_read(void *ctx, uint64_t pos, char *buf, size_t max)
     (void)pos;
     if (x->cut_off)
         return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (n == 0 && x->ending)
+        return MHD_CONTENT_READER_END_OF_STREAM;
     if (n == 0) {
         x->suspended = true;
         MHD_suspend_connection(x->connection);
@@ -249,7 +251,7 @@ bool
 http_stream_put(struct http_exchange *x, const char *text, size_t len)
 {
     assert(x->magic == MAGIC && x->streaming);
-    if (x->cut_off)
+    if (x->cut_off || x->ending)
         return false;
     if (x->out_len + len > x->out_cap) {
         size_t cap = 2 * (x->out_len + len);
@@ -278,7 +280,7 @@ void
 http_stream_end(struct http_exchange *x)
 {
     assert(x->magic == MAGIC && x->streaming);
-    x->cut_off = true;
+    x->ending = true;
     if (x->suspended) {
         x->suspended = false;
         MHD_resume_connection(x->connection);

@@ -35,7 +35,7 @@ struct http_exchange {
     int n_headers;
     struct http_keep keep;
     /* of a stream */
-    bool streaming, cut_off;
+    bool streaming, cut_off, ending;
     char *out; /* owned */
     size_t out_len, out_cap;
 };

@@ -88,7 +88,7 @@ int http_status(const struct http_exchange *x); /* 0: not yet */
 void http_stream_begin(struct http_exchange *x, const char *type);
 /* false: it is over; gone has been or will be called. */
 bool http_stream_put(struct http_exchange *x, const char *text, size_t len);
-/* It is cut off; gone will be called. */
+/* Nothing more comes; gone will be called. */
 void http_stream_end(struct http_exchange *x);
 
 #endif
