@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "ctl/export.h"
@@ -12,9 +13,18 @@
 
 #define CHUNK (1024 * 1024)
 
+/* What was changed up to the attempt that wrote the checkpoint. */
+struct past {
+    const char *checkpoint;
+    int64_t attempt; /* that wrote it; 0: not known */
+    bool changed;
+    char difference[1024];
+};
+
 struct copy {
     struct weights weights;
     struct target target;
+    struct past past;
 };
 
 static int
@@ -55,17 +65,74 @@ copy_checkpoint(struct copy *c, int64_t *bytes, struct err *err)
     return rc == 0 ? target_commit(&c->target, err) : rc;
 }
 
+/* ---- what they are of -----------------------------------------------------*/
+
+static int
+find_attempt(void *ctx, const void *view, struct err *err)
+{
+    const struct view_checkpoint *c = view;
+    struct past *past = ctx;
+
+    (void)err;
+    if (strcmp(c->name, past->checkpoint) == 0)
+        past->attempt = c->attempt;
+    return 0;
+}
+
+static int
+add_change(void *ctx, const void *view, struct err *err)
+{
+    const struct view_attempt *a = view;
+    struct past *past = ctx;
+    const size_t n = strlen(past->difference);
+
+    (void)err;
+    if (!a->policy_changed || a->attempt > past->attempt)
+        return 0;
+    past->changed = true;
+    snprintf(past->difference + n, sizeof(past->difference) - n, "%s%s",
+             n > 0 && a->difference[0] != '\0' ? ", " : "", a->difference);
+    return 0;
+}
+
+/* Of the checkpoint, not of the job: an earlier one knows nothing of a later
+ * change. */
+static int
+read_past(struct session *s, const struct export_job *job, struct copy *c,
+          struct err *err)
+{
+    struct view_job_ref ref;
+    struct view_query query;
+    int rc;
+
+    if (!job->view->policy_changed)
+        return 0;
+    view_init(VIEW_ID_query, &query);
+    query.job = job->ref;
+    query.all_lines = true;
+    c->past.checkpoint = c->weights.name;
+    rc = session_many(s, MESSAGE_ID_checkpoints, &query, find_attempt, &c->past,
+                      err);
+    view_init(VIEW_ID_job_ref, &ref);
+    ref.job = job->ref;
+    if (rc == 0)
+        rc = session_many(s, MESSAGE_ID_attempts, &ref, add_change, &c->past,
+                          err);
+    return rc;
+}
+
 /* Whoever takes the weights along is told that not one policy made them. */
 static void
-say_what_changed(const struct session *s, const struct view_job *job)
+say_what_changed(const struct session *s, const struct copy *c,
+                 const struct view_job *job)
 {
-    if (!job->policy_changed)
+    if (!c->past.changed)
         return;
     session_say(s,
-                "job %" PRId64 " changed its policy on the way%s%s; "
-                "\"trainctl lineage %" PRId64 "\" has the story",
-                job->id, job->difference[0] != '\0' ? ": " : "",
-                job->difference, job->id);
+                "job %" PRId64 " changed its policy before that checkpoint%s%s;"
+                " \"trainctl lineage %" PRId64 "\" has the story",
+                job->id, c->past.difference[0] != '\0' ? ": " : "",
+                c->past.difference, job->id);
 }
 
 static void
@@ -80,7 +147,7 @@ say_what_was_copied(const struct session *s, const struct copy *c,
     session_say(s, "%sweights of job %s at checkpoint %s, %s",
                 c->weights.ema ? "averaged " : "", job->ref, c->weights.name,
                 size);
-    say_what_changed(s, job->view);
+    say_what_changed(s, c, job->view);
 }
 
 int
@@ -97,6 +164,8 @@ export_weights(struct session *s, const struct export_job *job, struct err *err)
     c->weights.ema = args_flag(s->args, "ema");
     rc = weights_find(s, job->ref, args_value(s->args, "checkpoint"),
                       &c->weights, err);
+    if (rc == 0)
+        rc = read_past(s, job, c, err);
     if (rc == 0)
         rc = target_open(&c->target, job->to != NULL ? job->to : name,
                          args_flag(s->args, "force"), err);

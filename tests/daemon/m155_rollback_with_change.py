@@ -109,9 +109,14 @@ def another_policy_needs_consent():
                history["difference"]),
               (2, to["iteration"], done["difference"]), "their history")
         out = f"{d.dir}/out.safetensors"
-        d.ctl("export", "--to", out, job)
+        said = d.try_ctl("export", "--to", out, job).stderr
+        check("before that checkpoint" in said and "bfloat16" in said, said)
         with open(out, "rb") as f:
             equal(metadata(f.read()), kept[1], "exported")
+        # Weights of before the change are of one policy alone.
+        said = d.try_ctl("export", "--force", "--to", out, "--checkpoint",
+                         to["name"], job).stderr
+        check(to["name"] in said and "policy" not in said, said)
         # It goes on under the new policy, whatever happens.
         d.kill()
         d.start()
