@@ -351,7 +351,7 @@ fini(struct play *r)
 static void
 say_where(struct play *r, const struct event *e)
 {
-    char index[96] = "";
+    char index[TENSOR_MAX_RANK * 22 + 3] = ""; /* of any 64-bit numbers */
     size_t n = 0;
 
     if (!e->u.incident.located)
