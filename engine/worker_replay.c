@@ -387,25 +387,29 @@ say_recorded(struct play *r, const struct incident_record *record)
     policy_compare(r->policy, record->policy, on_difference, r);
 }
 
-/* Shapes of the model first: memory is made only for what fits the file. */
+/* What its model or its precision cannot do, unless something else was asked
+ * for. */
 static int
-load(struct play *r, const struct incident_file *file, struct err *err)
+blame_spec(const struct play *r, struct err *err)
 {
-    struct graph *graph = NULL;
-    int64_t full, last;
-    int rc;
+    if (r->varied[0] != '\0' || r->args->backend != NULL)
+        return err->code;
+    if (err->code == ERR_SPEC || err->code == ERR_UNSUPPORTED)
+        err->code = ERR_CKPT;
+    return err_prefix(err, "spec.json");
+}
 
-    r->window = incident_file_window(file);
-    incident_file_batch_sizes(file, &full, &last);
-    rc = build_graph(r->spec, &r->o.data, BUILD_TRAIN, full, &graph, err);
-    if (rc == 0)
-        rc = incident_file_check(file, graph, err);
-    if (rc == 0)
-        rc = state_create(graph, 0, &r->state, err);
-    if (rc == 0)
-        rc = incident_file_load(file, r->state, err);
-    graph_destroy(&graph);
-    return rc;
+/* Another machine may have what this one has not. */
+static int
+check_backend(const struct play *r, const struct incident_record *record,
+              struct err *err)
+{
+    if (r->args->backend != NULL || backend_find(record->backend) != NULL)
+        return 0;
+    return err_set(err, ERR_UNSUPPORTED,
+                   "%s: incident.json: backend: there is no \"%.64s\" here; "
+                   "--backend cpu runs it on the processor",
+                   r->args->incident, record->backend);
 }
 
 static int
@@ -426,14 +430,21 @@ replay(const struct worker_replay_args *args, bool *same, struct err *err)
     record = incident_file_record(file);
     r->spec = incident_file_spec(file);
     r->o.data = record->data;
-    rc = vary(r, record->backend, record->threads, err);
+    rc = check_backend(r, record, err);
     if (rc == 0)
-        rc = load(r, file, err);
+        rc = vary(r, record->backend, record->threads, err);
     if (rc != 0)
         goto out;
-    vary_scale(r);
-    rc = measure(r, err);
+    r->window = incident_file_window(file);
+    rc = incident_file_make_state(file, &r->state, err);
     if (rc == 0) {
+        vary_scale(r);
+        if (measure(r, err) != 0)
+            rc = blame_spec(r, err);
+    }
+    if (rc != 0) {
+        err_prefix(err, "%s", args->incident);
+    } else {
         say_recorded(r, record);
         *same = strcmp(r->view.bits, "different") != 0;
         rc = put_all(r, err);

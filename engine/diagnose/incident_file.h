@@ -77,7 +77,8 @@ int incident_file_look(const char *directory, const char *name,
 struct incident_file;
 
 /* path: the directory of one incident, of any name. Verifies sizes, checksums
- * and that all fits together; ERR_CKPT names the file at fault. */
+ * and that all fits together: ERR_CKPT names the file at fault, ERR_NOMEM
+ * those that are larger than memory. */
 int incident_file_open(const char *path, struct incident_file **out,
                        struct err *err);
 void incident_file_close(struct incident_file **file);
@@ -99,5 +100,9 @@ int incident_file_check(const struct incident_file *file,
 /* Fills weights, running statistics, counters, seed and scale. */
 int incident_file_load(const struct incident_file *file, struct state *state,
                        struct err *err);
+/* All of it: the model of the spec, checked, and a state as it was before the
+ * iteration. NULL on an error. */
+int incident_file_make_state(const struct incident_file *file,
+                             struct state **out, struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reading half of incident_file.h: each file is read once, and what was
  * verified is what is used. */
-#include "engine/diagnose/incident_file.h"
+#include "engine/diagnose/incident_file_private.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,23 +16,6 @@
 #include "engine/pass/memplan.h"
 #include "engine/run/ckpt_dir.h"
 #include "engine/run/ckpt_tensors.h"
-
-#define SPEC_FILE    "spec.json"
-#define WEIGHTS_FILE "weights.safetensors"
-#define BATCH_FILE   "batch.safetensors"
-
-struct incident_file {
-    struct incident_manifest manifest;
-    struct incident_record record; /* owns */
-    struct spec *spec;             /* owned */
-    char *bytes[INCIDENT_RECORD_N_FILES];
-    size_t len[INCIDENT_RECORD_N_FILES];
-    struct safetensors *weights, *tensors; /* owned; borrow bytes */
-    struct prefetch_window window;
-    struct prefetch_batch *batch; /* owned, as the window's */
-    void *block;                  /* owned: what the batches point into */
-    int64_t *ids;                 /* owned */
-};
 
 void
 incident_file_close(struct incident_file **file)
@@ -95,6 +78,20 @@ read_manifest(struct incident_file *f, int dir, struct err *err)
     return rc;
 }
 
+/* -1: as large as memory, which was looked at. */
+static int64_t
+at_most(enum incident_record_file which)
+{
+    switch (which) {
+    case INCIDENT_RECORD_SPEC: return SPEC_MAX_BYTES;
+    case INCIDENT_RECORD_SELF: return INCIDENT_RECORD_MAX_BYTES;
+    case INCIDENT_RECORD_WEIGHTS:
+    case INCIDENT_RECORD_BATCH:
+    case INCIDENT_RECORD_N_FILES: break;
+    }
+    return -1;
+}
+
 static int
 read_file(struct incident_file *f, int dir, enum incident_record_file which,
           struct err *err)
@@ -102,7 +99,7 @@ read_file(struct incident_file *f, int dir, enum incident_record_file which,
     const char *file = incident_record_file_name(which);
     const int64_t n_bytes = f->manifest.file[which].n_bytes;
     char digest[DIGEST_TEXT_BYTES];
-    int rc = check_size(dir, file, -1, n_bytes, err);
+    int rc = check_size(dir, file, at_most(which), n_bytes, err);
 
     if (rc == 0)
         rc = ckpt_dir_read_file(dir, file, &f->bytes[which], &f->len[which],
@@ -126,11 +123,12 @@ parse_spec(struct incident_file *f, struct err *err)
                               f->len[INCIDENT_RECORD_SPEC], &f->spec, &faults);
 
     if (rc == ERR_SPEC && faults.n > 0)
-        err_set(err, ERR_CKPT, SPEC_FILE ":%d:%d: %s: %s", faults.list[0].line,
-                faults.list[0].col, faults.list[0].path,
+        err_set(err, ERR_CKPT, INCIDENT_FILE_SPEC ":%d:%d: %s%s%s",
+                faults.list[0].line, faults.list[0].col, faults.list[0].path,
+                faults.list[0].path[0] != '\0' ? ": " : "",
                 faults.list[0].message);
     else if (rc != 0)
-        err_set(err, rc == ERR_SPEC ? ERR_CKPT : rc, SPEC_FILE ": %s",
+        err_set(err, rc == ERR_SPEC ? ERR_CKPT : rc, INCIDENT_FILE_SPEC ": %s",
                 err_line(rc));
     spec_faults_fini(&faults);
     return rc == 0 ? 0 : err->code;
@@ -151,16 +149,6 @@ parse_tensors(struct incident_file *f, enum incident_record_file which,
 
 /* ---- the batch ------------------------------------------------------------*/
 
-static int64_t
-sample_elems(const struct build_data *d)
-{
-    int64_t n = 1;
-
-    for (int i = 0; i < d->rank; i++)
-        n *= d->dim[i];
-    return n;
-}
-
 /* elems 0: a number a sample. */
 static const struct safetensors_entry *
 find_rows(const struct incident_file *f, const char *what, int64_t b,
@@ -172,13 +160,14 @@ find_rows(const struct incident_file *f, const char *what, int64_t b,
     snprintf(name, sizeof(name), "%s.%" PRId64, what, b);
     e = safetensors_find(f->tensors, name);
     if (e == NULL) {
-        err_set(err, ERR_CKPT, BATCH_FILE ": %s is missing", name);
+        err_set(err, ERR_CKPT, INCIDENT_FILE_BATCH ": %s is missing", name);
         return NULL;
     }
     if (e->desc.dtype == dtype && e->desc.rank == (elems > 0 ? 2 : 1) &&
         (elems == 0 || e->desc.dim[1] == elems))
         return e;
-    err_set(err, ERR_CKPT, BATCH_FILE ": %s is not of the data's shape", name);
+    err_set(err, ERR_CKPT,
+            INCIDENT_FILE_BATCH ": %s is not of the data's shape", name);
     return NULL;
 }
 
@@ -194,9 +183,10 @@ check_count(const struct incident_file *f, int64_t b, int64_t n,
     if (n >= 1 && n <= f->spec->data.batch_size && (last || n == first) &&
         n <= first)
         return 0;
-    return err_set(
-        err, ERR_CKPT,
-        BATCH_FILE ": micro-batch %" PRId64 " has %" PRId64 " samples", b, n);
+    return err_set(err, ERR_CKPT,
+                   INCIDENT_FILE_BATCH ": micro-batch %" PRId64 " has %" PRId64
+                                       " samples",
+                   b, n);
 }
 
 static size_t
@@ -213,7 +203,7 @@ static int
 find_parts(struct incident_file *f, int64_t b, struct parts *p, struct err *err)
 {
     const struct build_data *d = &f->record.data;
-    const int64_t elems = sample_elems(d);
+    const int64_t elems = incident_file_check_elems(d);
 
     p->input = find_rows(
         f, "input", b, d->input_is_tokens ? DTYPE_I32 : DTYPE_F32, elems, err);
@@ -228,9 +218,10 @@ find_parts(struct incident_file *f, int64_t b, struct parts *p, struct err *err)
     const int64_t n = p->ids->desc.dim[0];
     if (p->input->desc.dim[0] != n || p->target->desc.dim[0] != n)
         return err_set(err, ERR_CKPT,
-                       BATCH_FILE ": micro-batch %" PRId64
-                                  " has inputs, targets and ids of different "
-                                  "number",
+                       INCIDENT_FILE_BATCH
+                       ": micro-batch %" PRId64
+                       " has inputs, targets and ids of different "
+                       "number",
                        b);
     return check_count(f, b, n, err);
 }
@@ -289,18 +280,19 @@ read_batch(struct incident_file *f, struct err *err)
 
     if (safetensors_n_entries(f->tensors) != 3 * n)
         return err_set(err, ERR_CKPT,
-                       BATCH_FILE ": %d tensors for %" PRId64 " micro-batches",
+                       INCIDENT_FILE_BATCH ": %d tensors for %" PRId64
+                                           " micro-batches",
                        safetensors_n_entries(f->tensors), n);
     f->batch = calloc((size_t)n, sizeof(*f->batch));
     if (f->batch == NULL)
-        return err_set(err, ERR_NOMEM, BATCH_FILE ": no memory");
+        return err_set(err, ERR_NOMEM, INCIDENT_FILE_BATCH ": no memory");
     rc = walk_batches(f, &n_bytes, &n_samples, err);
     if (rc != 0)
         return rc;
     f->block = aligned_alloc(MEMPLAN_ALIGN, n_bytes + MEMPLAN_ALIGN);
     f->ids = calloc((size_t)n_samples, sizeof(*f->ids));
     if (f->block == NULL || f->ids == NULL)
-        return err_set(err, ERR_NOMEM, BATCH_FILE ": no memory");
+        return err_set(err, ERR_NOMEM, INCIDENT_FILE_BATCH ": no memory");
     rc = walk_batches(f, &n_bytes, &n_samples, err);
     f->window = (struct prefetch_window){
         .at = {.n_batches = n, .n_samples = n_samples},
@@ -314,23 +306,12 @@ read_batch(struct incident_file *f, struct err *err)
 /* ---- opening --------------------------------------------------------------*/
 
 static int
-check_names(const struct incident_file *f, struct err *err)
-{
-    char name[INCIDENT_RECORD_NAME_MAX];
-
-    ckpt_dir_format_name(name, f->record.count.iteration + 1,
-                         f->record.attempt);
-    if (strcmp(f->record.name, name) == 0 &&
-        strcmp(f->manifest.name, name) == 0)
-        return 0;
-    return err_set(err, ERR_CKPT, "incident.json: it is of %s", f->record.name);
-}
-
-static int
 open_all(struct incident_file *f, int dir, struct err *err)
 {
     int rc = read_manifest(f, dir, err);
 
+    if (rc == 0)
+        rc = incident_file_check_memory(&f->manifest, err);
     for (int i = 0; i < INCIDENT_RECORD_N_FILES && rc == 0; i++)
         rc = read_file(f, dir, (enum incident_record_file)i, err);
     if (rc == 0)
@@ -338,14 +319,16 @@ open_all(struct incident_file *f, int dir, struct err *err)
                                    f->len[INCIDENT_RECORD_SELF], &f->record,
                                    err);
     if (rc == 0)
-        rc = check_names(f, err);
-    if (rc == 0)
         rc = parse_spec(f, err);
+    if (rc == 0)
+        rc = incident_file_check_record(f, err);
     if (rc == 0)
         rc = parse_tensors(f, INCIDENT_RECORD_WEIGHTS, &f->weights, err);
     if (rc == 0)
         rc = parse_tensors(f, INCIDENT_RECORD_BATCH, &f->tensors, err);
-    return rc != 0 ? rc : read_batch(f, err);
+    if (rc == 0)
+        rc = read_batch(f, err);
+    return rc != 0 ? rc : incident_file_check_window(f, err);
 }
 
 int
@@ -396,59 +379,7 @@ incident_file_batch_sizes(const struct incident_file *file, int64_t *full,
     *last = file->batch[file->record.n_batches - 1].n;
 }
 
-/* ---- against the model ----------------------------------------------------*/
-
-static int
-check_tensor(const struct incident_file *f, const char *name,
-             const struct tensor_desc *want, struct err *err)
-{
-    const struct safetensors_entry *e = safetensors_find(f->weights, name);
-    char is[128], expected[128];
-
-    if (e == NULL)
-        return err_set(err, ERR_CKPT, WEIGHTS_FILE ": %s is missing", name);
-    if (e->desc.dtype == DTYPE_F32 && tensor_same_shape(&e->desc, want))
-        return 0;
-    return err_set(err, ERR_CKPT, WEIGHTS_FILE ": %s is %s, the model has %s",
-                   name, tensor_format(&e->desc, is, sizeof(is)),
-                   tensor_format(want, expected, sizeof(expected)));
-}
-
-static int
-check_tokens(const struct incident_file *f, const struct graph *graph,
-             struct err *err)
-{
-    const int64_t limit = build_token_limit(graph);
-    const int64_t elems = sample_elems(&f->record.data);
-
-    if (!f->record.data.input_is_tokens || limit == 0)
-        return 0;
-    for (int64_t b = 0; b < f->record.n_batches; b++) {
-        const int32_t *ids = f->batch[b].input;
-        for (int64_t i = 0; i < f->batch[b].n * elems; i++)
-            if (ids[i] < 0 || ids[i] >= limit)
-                return err_set(err, ERR_CKPT,
-                               BATCH_FILE ": input.%" PRId64 ": token %d, "
-                                          "allowed 0..%" PRId64,
-                               b, (int)ids[i], limit - 1);
-    }
-    return 0;
-}
-
-int
-incident_file_check(const struct incident_file *file, const struct graph *graph,
-                    struct err *err)
-{
-    int rc = 0;
-
-    for (int i = 0; i < graph_n_params(graph) && rc == 0; i++)
-        rc = check_tensor(file, graph_param_at(graph, i)->name,
-                          &graph_param_at(graph, i)->desc, err);
-    for (int i = 0; i < graph_n_buffers(graph) && rc == 0; i++)
-        rc = check_tensor(file, graph_buffer_at(graph, i)->name,
-                          &graph_buffer_at(graph, i)->desc, err);
-    return rc != 0 ? rc : check_tokens(file, graph, err);
-}
+/* ---- loading --------------------------------------------------------------*/
 
 int
 incident_file_load(const struct incident_file *file, struct state *state,
@@ -462,7 +393,7 @@ incident_file_load(const struct incident_file *file, struct state *state,
         rc = ckpt_tensors_match(&list, file->weights, err);
     if (rc != 0) {
         ckpt_tensors_fini(&list);
-        return err_prefix(err, WEIGHTS_FILE);
+        return err_prefix(err, INCIDENT_FILE_WEIGHTS);
     }
     ckpt_tensors_load(&list, file->weights, state);
     ckpt_tensors_fini(&list);

@@ -288,6 +288,51 @@ struct pieces {
     json_t *data, *diagnosis;
 };
 
+static const struct {
+    const char *name;
+    json_type type;
+} members[] = {
+    {"name", JSON_STRING},
+    {"attempt", JSON_INTEGER},
+    {"iteration", JSON_INTEGER},
+    {"updates", JSON_INTEGER},
+    {"skips", JSON_INTEGER},
+    {"data_position", JSON_INTEGER},
+    {"batches_tracked", JSON_INTEGER},
+    {"seed", JSON_STRING},
+    {"scale_bits", JSON_STRING},
+    {"growth_tracker", JSON_INTEGER},
+    {"backend", JSON_STRING},
+    {"threads", JSON_INTEGER},
+    {"policy", JSON_STRING},
+    {"data", JSON_OBJECT},
+    {"micro_batches", JSON_INTEGER},
+    {"count", JSON_INTEGER},
+    {"loss_bits", JSON_STRING},
+    {"digest", JSON_STRING},
+    {"diagnosis", JSON_OBJECT},
+};
+
+/* What json_unpack() says of a wrong type does not name the member. */
+static int
+check_members(const json_t *value, struct err *err)
+{
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+        const json_t *one = json_object_get(value, members[i].name);
+
+        if (one == NULL)
+            return err_set(err, ERR_CKPT, "incident.json: %s is missing",
+                           members[i].name);
+        if (json_typeof(one) != members[i].type)
+            return err_set(err, ERR_CKPT, "incident.json: %s is not %s",
+                           members[i].name,
+                           members[i].type == JSON_STRING    ? "a string"
+                           : members[i].type == JSON_INTEGER ? "an integer"
+                                                             : "an object");
+    }
+    return 0;
+}
+
 static int
 check_numbers(const struct incident_record *r, struct err *err)
 {
@@ -386,7 +431,9 @@ incident_record_parse(const char *text, size_t len, struct incident_record *out,
     memset(out, 0, sizeof(*out));
     if (value == NULL)
         return ERR_CKPT;
-    if (json_unpack_ex(
+    rc = check_members(value, err);
+    if (rc == 0 &&
+        json_unpack_ex(
             value, &error, JSON_STRICT,
             "{s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:s, s:i, "
             "s:s, s:o, s:I, s:I, s:s, s:s, s:o}",
@@ -399,7 +446,7 @@ incident_record_parse(const char *text, size_t len, struct incident_record *out,
             &p.n_count, "loss_bits", &p.loss, "digest", &p.digest, "diagnosis",
             &p.diagnosis) < 0)
         rc = err_set(err, ERR_CKPT, "incident.json: %s", error.text);
-    else
+    if (rc == 0)
         rc = read_pieces(&p, out, err);
     if (rc == 0)
         rc = canonical_check_take(text, len, incident_record_print(out),

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/diagnose/ranges.h"
 
+#include "engine/base/machine.h"
 #include "engine/diagnose/step_digest.h"
 #include "engine/pass/memplan.h"
 #include "engine/run/step.h"
 #include "kernels/cpu/extent.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +43,8 @@ struct tally {
 struct ranges {
     struct ranges_options o;
     struct side low, full;
-    bool has_full; /* else the spec's precision is float32 */
+    bool has_full;      /* else the spec's precision is float32 */
+    size_t block_bytes; /* of all programs so far */
     int n;
     struct ranges_row *row; /* owned */
     struct tally *tally;    /* owned; one a row */
@@ -102,8 +105,25 @@ fini_side(struct side *s)
     free(s->buffers);
 }
 
+/* What a spec asks for need not fit: a layer that pads makes much of little. */
 static int
-make_program(const struct ranges *r, struct side *s, int64_t batch_size,
+check_memory(struct ranges *r, int64_t batch_size, size_t n_bytes,
+             struct err *err)
+{
+    const int64_t here = machine_memory_bytes();
+
+    r->block_bytes += n_bytes;
+    if (n_bytes <= (size_t)here && r->block_bytes <= (size_t)here)
+        return 0;
+    return err_set(err, ERR_NOMEM,
+                   "model: its tensors of a batch of %" PRId64
+                   " take %zu bytes, more than the %" PRId64
+                   " bytes of memory of this machine",
+                   batch_size, r->block_bytes, here);
+}
+
+static int
+make_program(struct ranges *r, struct side *s, int64_t batch_size,
              struct ranges_program *p, struct err *err)
 {
     const struct variants_options vo = {
@@ -119,6 +139,9 @@ make_program(const struct ranges *r, struct side *s, int64_t batch_size,
     if (rc != 0)
         return rc;
     const size_t n_bytes = program_block_bytes(p->program);
+    rc = check_memory(r, batch_size, n_bytes, err);
+    if (rc != 0)
+        return rc;
     p->batch_size = batch_size;
     p->block = aligned_alloc(MEMPLAN_ALIGN,
                              (n_bytes / MEMPLAN_ALIGN + 1) * MEMPLAN_ALIGN);
@@ -129,7 +152,7 @@ make_program(const struct ranges *r, struct side *s, int64_t batch_size,
 }
 
 static int
-find_program(const struct ranges *r, struct side *s, int64_t batch_size,
+find_program(struct ranges *r, struct side *s, int64_t batch_size,
              struct ranges_program **out, struct err *err)
 {
     for (int i = 0; i < s->n_programs; i++)

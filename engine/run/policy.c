@@ -167,6 +167,53 @@ policy_compare(const char *here, const char *recorded, policy_difference_fn *fn,
     json_decref(was);
 }
 
+/* Earlier versions may have said less. */
+static int
+check_member(const json_t *policy, const char *key, json_t *want_take,
+             struct err *err)
+{
+    json_t *is = json_object_get(policy, key);
+    char *text =
+        is != NULL ? json_dumps(is, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    int rc = 0;
+
+    if (want_take == NULL)
+        rc = err_set(err, ERR_NOMEM, "no memory");
+    else if (is != NULL && !json_equal(is, want_take))
+        rc = err_set(err, ERR_SPEC,
+                     "%s is %.120s, which is not what the spec "
+                     "has",
+                     key, text != NULL ? text : "something else");
+    free(text);
+    json_decref(want_take);
+    return rc;
+}
+
+int
+policy_check(const char *text, const struct spec *spec, struct err *err)
+{
+    const bool pytorch = spec->amp.wgrad_rounding == SPEC_WGRAD_PYTORCH;
+    json_error_t error;
+    json_t *policy = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    int rc;
+
+    if (policy == NULL)
+        return err_set(err, ERR_SPEC, "%s at byte %d", error.text,
+                       error.position);
+    if (!json_is_object(policy))
+        rc = err_set(err, ERR_SPEC, "not an object");
+    else
+        rc = check_member(policy, "dtype",
+                          json_string(dtype_name(spec->amp.dtype)), err);
+    if (rc == 0)
+        rc = check_member(policy, "fp32_regions", make_regions(spec), err);
+    if (rc == 0)
+        rc = check_member(policy, "wgrad_rounding",
+                          json_string(pytorch ? "pytorch" : "fp32"), err);
+    json_decref(policy);
+    return rc;
+}
+
 uint64_t
 policy_hash_spec(const struct spec *spec)
 {

@@ -22,6 +22,10 @@ typedef void policy_difference_fn(void *ctx, const char *text);
 void policy_compare(const char *here, const char *recorded,
                     policy_difference_fn *fn, void *ctx);
 
+/* Is a text from elsewhere a policy, and that of this spec? What it says of
+ * the machine is not looked at. ERR_SPEC. */
+int policy_check(const char *text, const struct spec *spec, struct err *err);
+
 /* xxh3-64 of the spec's canonical text: what a checkpoint is bound to. */
 uint64_t policy_hash_spec(const struct spec *spec);
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 target_sources(traind_engine PRIVATE
     base/clock.c
+    base/machine.c
     run/scaler.c
     run/state.c
     run/lrate.c
@@ -29,6 +30,7 @@ target_sources(traind_engine PRIVATE
     diagnose/incident_record.c
     diagnose/incident_file.c
     diagnose/incident_file_read.c
+    diagnose/incident_file_check.c
     diagnose/incident_keep.c
     run/incidents.c
     run/watch.c

@@ -21,7 +21,8 @@
     "{\"data\": {\"train\": {\"format\": \"npy\", \"input\": \"x.npy\", "      \
     "\"target\": \"y.npy\"}, \"batch_size\": 3}, \"model\": [{\"linear\": "    \
     "{\"out_features\": 2}}], \"loss\": \"mse\", \"optimizer\": {\"sgd\": "    \
-    "{\"lr\": 0.1}}}"
+    "{\"lr\": 0.1}}, \"amp\": {\"dtype\": \"float16\"}, \"train\": "           \
+    "{\"accumulate\": 2}}"
 #define KEPT_POLICY "{\"dtype\":\"float16\"}"
 
 struct kept {
