@@ -353,6 +353,26 @@ change_make(const struct store_job *row, const struct change_ask *ask,
     return spec_changes_add(row->changes, &entry, &out->changes, err);
 }
 
+int
+change_move(const struct store_job *row, const char *changes,
+            const struct change_ask *ask, struct change *out, struct err *err)
+{
+    struct spec_changes_entry entry;
+    int rc;
+
+    memset(out, 0, sizeof(*out));
+    if (spec_changes_last(changes, &entry)) {
+        entry.iteration = ask->to->iteration;
+        rc = make_windows(row, ask, out, err);
+        if (rc == 0)
+            rc = spec_changes_add(row->changes, &entry, &out->changes, err);
+    } else {
+        rc = err_set(err, ERR_STATE, "the change that was made is lost");
+    }
+    spec_changes_fini(&entry);
+    return rc;
+}
+
 void
 change_fini(struct change *change)
 {

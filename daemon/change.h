@@ -38,6 +38,12 @@ struct change {
 /* ERR_USAGE, ERR_SPEC or ERR_STATE with a sentence. fini in any case. */
 int change_make(const struct store_job *row, const struct change_ask *ask,
                 struct change *out, struct err *err);
+/* One that was made, from another checkpoint: of ask only `to` and
+ * skip_batches count. row: as it was before the change; changes: with it. Fills
+ * out's changes and skip_windows. fini in any case. */
+int change_move(const struct store_job *row, const char *changes,
+                const struct change_ask *ask, struct change *out,
+                struct err *err);
 void change_fini(struct change *change);
 
 /* The spec that the job runs under, malloc'd. */

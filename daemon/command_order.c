@@ -185,6 +185,14 @@ fill_rolled_back(struct view_rolled_back *view, const struct job *job,
     view->policy_changed = change->policy_changed;
 }
 
+static enum job_goal
+read_goal(const char *to)
+{
+    if (to[0] == '\0' || strcmp(to, "last") == 0)
+        return JOB_GOAL_LAST;
+    return strcmp(to, "best") == 0 ? JOB_GOAL_BEST : JOB_GOAL_NAMED;
+}
+
 /* The change is worked out; to NULL: the start. */
 static void
 carry_out(struct going_back *g, struct job *job,
@@ -207,8 +215,8 @@ carry_out(struct going_back *g, struct job *job,
              0)
         request_refuse(g->request, &err, NULL);
     else {
-        job->rollback.last =
-            args->to[0] == '\0' || strcmp(args->to, "last") == 0;
+        job->rollback.asked_for = read_goal(args->to);
+        job->rollback.skip_batches = args->skip_batches;
         waiters_add(&g->d->waiters, &ask, g->request);
     }
 }

@@ -44,6 +44,13 @@ enum job_intent job_intent_parse(const char *name);
 struct ledger;
 struct worker;
 
+/* How the checkpoint to go back to was asked for. */
+enum job_goal {
+    JOB_GOAL_NAMED, /* this one and no other */
+    JOB_GOAL_LAST,  /* the last one, whichever that is */
+    JOB_GOAL_BEST
+};
+
 struct job {
     unsigned magic;
     enum job_state state, stored;
@@ -61,7 +68,8 @@ struct job {
         bool known; /* the counters and the name are set */
         int64_t iteration, updates, skips;
         char name[64];
-        bool last; /* asked for as the last one, whichever it is */
+        enum job_goal asked_for; /* of one that goes, the next is taken */
+        int64_t skip_batches;    /* windows to pass over from there */
         char *old_changes, *old_windows; /* owned: of the row before */
         double old_scale;
     } rollback;            /* the goal of the one under way */

@@ -73,7 +73,8 @@ rollback_set_goal(struct job *job, const struct checkpoints_item *to,
                                                   .name = ""};
 
     keep_old(job);
-    job->rollback.last = false;
+    job->rollback.asked_for = JOB_GOAL_NAMED;
+    job->rollback.skip_batches = 0;
     job->row.lost_attempts = 0;
     job_set_text(&job->row.changes, change->changes);
     job_set_text(&job->row.skip_windows, change->skip_windows);
@@ -84,7 +85,8 @@ rollback_set_goal(struct job *job, const struct checkpoints_item *to,
 void
 rollback_forget_goal(struct job *job)
 {
-    job->rollback.known = job->rollback.last = false;
+    job->rollback.known = false;
+    job->rollback.asked_for = JOB_GOAL_NAMED;
     job->row.resume_checkpoint = 0;
     /* Asked of an earlier daemon: what was before it nobody knows. */
     if (job->rollback.old_changes == NULL || job->rollback.old_windows == NULL)
@@ -218,6 +220,40 @@ struct checking {
     void *ctx;
 };
 
+static const struct checkpoints_item *
+choose_again(const struct job *job, const struct checkpoints *list)
+{
+    switch (job->rollback.asked_for) {
+    case JOB_GOAL_LAST: return checkpoints_last(list);
+    case JOB_GOAL_BEST: return checkpoints_best(list);
+    case JOB_GOAL_NAMED: break;
+    }
+    return NULL;
+}
+
+/* What was decided holds from there instead: the record says so, and the
+ * windows to pass over are those that follow it. */
+static int
+move_goal(struct job *job, const struct checkpoints_item *to, struct err *err)
+{
+    const struct change_ask ask = {.to = to,
+                                   .skip_batches = job->rollback.skip_batches};
+    struct store_job before = job->row;
+    struct change moved;
+    int rc;
+
+    before.changes = job->rollback.old_changes;
+    before.skip_windows = job->rollback.old_windows;
+    rc = change_move(&before, job->row.changes, &ask, &moved, err);
+    if (rc == 0) {
+        job_set_text(&job->row.changes, moved.changes);
+        job_set_text(&job->row.skip_windows, moved.skip_windows);
+        set_place(job, to);
+    }
+    change_fini(&moved);
+    return rc;
+}
+
 static void
 check_goal(struct job *job, const struct checkpoints *list,
            struct rollback_plan *plan)
@@ -227,9 +263,10 @@ check_goal(struct job *job, const struct checkpoints *list,
 
     if (item != NULL && item->good)
         return;
-    item = job->rollback.last ? checkpoints_last(list) : NULL;
+    item = choose_again(job, list);
     if (item != NULL) {
-        set_place(job, item);
+        if (move_goal(job, item, &plan->why) != 0)
+            plan->rc = plan->why.code = ERR_CKPT;
         return;
     }
     plan->rc = err_set(&plan->why, ERR_CKPT,

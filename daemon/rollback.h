@@ -51,7 +51,7 @@ struct rollback_plan {
 typedef void rollback_plan_fn(void *ctx, struct job *job,
                               const struct rollback_plan *plan);
 /* A person's, when the worker has ended: is the goal still good? One that was
- * asked for as the last one is chosen anew. rc ERR_CKPT: it is not. */
+ * asked for as the last or the best one is chosen anew. rc ERR_CKPT: it is not. */
 void rollback_check_goal(struct daemon *d, struct job *job,
                          rollback_plan_fn *done, void *ctx);
 /* Asks the store for checkpoints; done comes later. Text: the guard's
