@@ -400,12 +400,46 @@ check_regions(struct spec_reader *r, int with, const struct spec_guard *rule,
     }
 }
 
+#define NO_DIAGNOSIS                                                           \
+    "nothing is diagnosed: diagnose.max_replays and replay_share are 0"
+
+/* A rule that waits for what nobody finds out would be a guard in name only. */
+static void
+check_diagnosis(struct spec_reader *r, int node, const struct spec_guard *rule)
+{
+    int when = find(r, node, "when"), with = find(r, node, "with");
+
+    if (rule->condition == SPEC_CONDITION_VERDICT)
+        spec_fault_at(r, find(r, when, "verdict"),
+                      "can never hold, as " NO_DIAGNOSIS);
+    else if (rule->with.kind == SPEC_CHANGE_FP32_REGION &&
+             rule->with.n_regions == 0)
+        spec_fault_at(r, find(r, with, "fp32_region"),
+                      "can name no layers, as " NO_DIAGNOSIS);
+}
+
+/* Of "auto" the rules that it adds. */
+static void
+check_mode(struct spec_reader *r, int guard, const struct spec *spec)
+{
+    int mode = guard >= 0 && r->tree.nodes[guard].type == SPEC_NODE_OBJECT
+                   ? find(r, guard, "mode")
+                   : guard;
+
+    if (spec->guard.mode == SPEC_GUARDS_AUTO && mode >= 0)
+        spec_fault_at(r, mode, "can repair nothing, as " NO_DIAGNOSIS);
+}
+
 void
 spec_rules_check(struct spec_reader *r, const struct spec *spec,
                  const char *const *layers, int n_layers)
 {
+    const bool blind =
+        spec->diagnose.max_replays == 0 && spec->diagnose.replay_share == 0;
     int guard = find(r, 0, "guard"), at;
 
+    if (blind)
+        check_mode(r, guard, spec);
     if (guard >= 0 && r->tree.nodes[guard].type == SPEC_NODE_OBJECT)
         guard = find(r, guard, "rules");
     if (guard < 0 || r->tree.nodes[guard].type != SPEC_NODE_ARRAY ||
@@ -417,6 +451,8 @@ spec_rules_check(struct spec_reader *r, const struct spec *spec,
         int to = find(r, at, "to");
 
         check_metric(r, find(r, at, "when"), rule, spec);
+        if (blind)
+            check_diagnosis(r, at, rule);
         if (layers != NULL)
             check_regions(r, find(r, at, "with"), rule, layers, n_layers);
         if (rule->to_best && !spec->checkpoint.has_best)

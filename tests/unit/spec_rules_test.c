@@ -368,6 +368,60 @@ test_spec_rules_faults(void **state)
     }
 }
 
+/* Rules that wait for a diagnosis, where there is none. */
+static void
+test_spec_rules_blind(void **state)
+{
+    static const struct {
+        const char *guard, *path; /* NULL: no fault */
+    } blind[] = {
+        {"[{'when': {'verdict': 'bad_input'}, 'do': 'fail'}]",
+         "guard[0].when.verdict"},
+        {"{'mode': 'off', 'rules': [{'when': {" SKIP20 "}, 'do': 'fail'}, "
+         "{'when': {'verdict': 'divergence', 'count': 3}, 'do': 'pause'}]}",
+         "guard.rules[1].when.verdict"},
+        {"[{'when': {" SKIP20 "}, 'do': 'rollback', 'with': {'fp32_region': "
+         "'diagnosed'}}]",
+         "guard[0].with.fp32_region"},
+        {"'auto'", "guard"},
+        {"{'mode': 'auto'}", "guard.mode"},
+        {"'default'", NULL},
+        {"[{'when': {" SKIP20 "}, 'do': 'rollback', 'with': {'fp32_region': "
+         "['fc1']}}]",
+         NULL},
+    };
+    static const char *const diagnose[] = {
+        "{'max_replays': 0, 'replay_share': 0}",
+        "{'max_replays': 0, 'replay_share': 0.5}",
+        "{'max_replays': 1, 'replay_share': 0}"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(blind) / sizeof(blind[0]); i++)
+        for (int k = 0; k < 3; k++) {
+            const bool fault = k == 0 && blind[i].path != NULL;
+            char value[1024];
+            struct spec_faults faults;
+            struct spec *spec = NULL;
+            char *text;
+
+            snprintf(value, sizeof(value), "%s, 'diagnose': %s", blind[i].guard,
+                     diagnose[k]);
+            text = make_text(value);
+            assert_int_equal(spec_parse(text, strlen(text), &spec, &faults),
+                             fault ? ERR_SPEC : 0);
+            assert_int_equal(faults.n, fault ? 1 : 0);
+            if (fault) {
+                assert_string_equal(faults.list[0].path, blind[i].path);
+                assert_non_null(strstr(faults.list[0].message,
+                                       "diagnose.max_replays and replay_share "
+                                       "are 0"));
+            }
+            spec_faults_fini(&faults);
+            spec_destroy(&spec);
+            free(text);
+        }
+}
+
 /* A list has its limit, whatever the set adds. */
 static void
 test_spec_rules_too_many(void **state)
@@ -413,6 +467,7 @@ main(void)
         cmocka_unit_test(test_spec_rules_values),
         cmocka_unit_test(test_spec_rules_round_trip),
         cmocka_unit_test(test_spec_rules_faults),
+        cmocka_unit_test(test_spec_rules_blind),
         cmocka_unit_test(test_spec_rules_too_many),
     };
 
